@@ -17,8 +17,8 @@ TEST = "tests/model/test_places.py::test_only_siblings_of_one_fan_lie_in_differe
 HARMLESS = Mutant(
     name="a docstring says something else",
     file="model/places.py",
-    old="seen from each other?",
-    new="seen from one another?",
+    old="How do two places in a run relate?",
+    new="How are two places in a run related?",
     tests=(TEST,),
     why="It costs nothing, so no test can notice.",
 )

@@ -480,6 +480,7 @@ VIOLATIONS: list[tuple[Rule, str]] = [
     (asking.reads_of_its_own, "def f(store) -> Doing[None]:\n    return g(store)"),
     (asking.reads_of_its_own, "def f(store) -> Doing[None]:\n    yield 1\n    check(store)"),
     (asking.reads_of_its_own, "def f(session) -> int:\n    return session.store.charged('m')"),
+    (asking.reads_of_its_own, "def f(host) -> int:\n    return host.store.charged('m')"),
     (asking.reads_of_its_own, "async def f(ledger):\n    return ledger.store.runs()"),
     (banned.patches, "from nottwice.engine import drivers\ndrivers.drive = x"),
     (banned.patches, "from nottwice.store.memory import MemoryStore as S\na, S.commit = 1, x"),

@@ -111,7 +111,7 @@ def test_a_loop_stops_at_its_bound_and_goes_on_when_that_is_raised(
         return flow
 
     flow = looping(3, "0.0.1")
-    with pytest.raises(InvalidGraph, match="visited 3 times, which is its bound"):
+    with pytest.raises(InvalidGraph, match="visited 3 times, which is its limit"):
         run(host, flow)
     with host.process() as ledger:
         outcome = flow.outcome("r", store=ledger)

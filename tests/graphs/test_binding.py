@@ -89,7 +89,7 @@ def test_a_body_needs_a_patch_and_a_patch_is_enough(host: Host, effects: Effects
     def pay(state: dict[str, Any]) -> Any:
         effects.act("otherwise")
 
-    with pytest.raises(GraphChangedInPlace, match='"pay" says something else') as caught:
+    with pytest.raises(GraphChangedInPlace, match='the body of node "pay" changed') as caught:
         run(host, patched, run_id="new")
     assert caught.value.needs == "1.3.2"
     assert effects.done == before

@@ -121,7 +121,7 @@ def test_after_the_block_the_run_is_over_even_for_those_who_kept_its_context(
         kept = contextvars.copy_context()
     with pytest.raises(nt.errors.NotInRun, match="called outside a run"):
         request_late(1)
-    with pytest.raises(nt.errors.NotInRun, match=r"'r' was left already\. Nothing was sent"):
+    with pytest.raises(nt.errors.NotInRun, match=r"already left run 'r'\. Nothing was sent"):
         kept.run(request_late, 1)
     assert upstream.sent == []
     assert rows(ledger) == []

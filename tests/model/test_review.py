@@ -86,7 +86,7 @@ def test_a_conflict_about_a_question_says_what_the_first_answer_was() -> None:
 def test_a_used_decision_cannot_be_changed_any_more() -> None:
     used = OPEN.decided(decision()).used(now=120)
     assert (used.status, used.closed_by, used.closed_at) == (ReviewStatus.USED, "decision", 120)
-    with pytest.raises(DecisionConflict, match="It has been used and cannot be changed"):
+    with pytest.raises(DecisionConflict, match="It has been used and can no longer be changed"):
         used.decided(decision(Verb.ABORT))
     with pytest.raises(DecisionConflict, match="Review 3f2a is used"):
         used.undone()

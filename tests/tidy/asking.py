@@ -17,7 +17,11 @@ ROOMS_WITHOUT_LOOPS = ("store", "testing", "cli")
 # Who answers the asks.
 DRIVERS = (PACKAGE + "engine/drivers.py", PACKAGE + "engine/reading.py")
 # A policy is asked in a thread, and reads its meter there.
-MAY_READ = {(PACKAGE + "engine/calls/gate.py", "read_meter")}
+MAY_READ = {
+    (PACKAGE + "engine/calls/gate.py", "read_meter"),
+    # A session keeps the store of its host, and asks it nothing here.
+    (PACKAGE + "engine/session.py", "__init__"),
+}
 # What takes a store along without asking it anything, or opens one in the first place.
 TAKES_IT_ALONG = ("Opening", "Session", "ledger_of", "say", "tell")
 
@@ -52,8 +56,9 @@ def _must_not_block(function: _Function) -> bool:
 
 
 def _is_of_a_driver(node: ast.expr) -> bool:
-    """Whether it is the store of a seat or a session, which only generators are given."""
-    return isinstance(node, ast.Attribute) and _last_name(node.value) in ("seat", "session")
+    """Whether it is the store of a host or a session, which only generators are given."""
+    owners = ("host", "seat", "session")
+    return isinstance(node, ast.Attribute) and _last_name(node.value) in owners
 
 
 def _touches(nodes: list[ast.stmt]) -> Iterator[ast.expr]:

@@ -69,7 +69,7 @@ def test_a_change_without_the_right_bump_names_what_is_needed() -> None:
         "refund@1.3.2 is not in the lock file"
     )
     assert texts([made("pay")], [made("pay", pay="source:x")]) == [
-        'refund changed: node "pay" says something else → needs 1.3.2, found 1.3.1'
+        'refund changed: the body of node "pay" changed → needs 1.3.2, found 1.3.1'
     ]
 
 

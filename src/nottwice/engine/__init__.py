@@ -1,1 +1,1 @@
-"""How a call happens: decided, recorded, fired, reconciled."""
+"""How a call happens: it is decided, recorded, fired and reconciled."""

@@ -1,9 +1,9 @@
-"""Advance a run of a graph: claim it, visit node after node, save where it is, give it up (D5, D6).
+"""Advance a run of a graph: claim it, visit its nodes, save its position, release it (D5, D6).
 
-This is the only loop. A node is a step; its end and the checkpoint that follows from it are
-pending together and durable with the next commit of the run, of whatever kind, so a node with one
-effect costs the two commits of that effect. Whatever was not durable when the process died is
-done again from the last checkpoint, and every effect in it is answered by its receipt.
+This is the only loop. A node is a step. The end of the step and the checkpoint that follows are
+pending together, and the next commit of the run makes both durable. So a node with one effect costs
+only the two commits of that effect. After a crash, the run repeats whatever was not durable since
+the last checkpoint, and receipts answer every effect in it.
 Promises kept here: P28, P175.
 """
 
@@ -48,11 +48,11 @@ class Ending:
     changes: Mapping[str, Any]
     """Frozen values that replace what the state held."""
     additions: Mapping[str, list[Any]]
-    """Plain items that are added to lists of the state."""
+    """Plain items to append to lists of the state."""
 
 
 class NodeCode(Protocol):
-    """A node's function, and how state goes in and comes out of it."""
+    """A node's function, and how the state enters and leaves it."""
 
     @property
     def function(self) -> Any: ...
@@ -61,49 +61,49 @@ class NodeCode(Protocol):
     def is_async(self) -> bool: ...
 
     def hand_out(self, state: Mapping[str, Any]) -> Any:
-        """The state, whose parts are frozen, as the node sees it."""
+        """Return the state, whose parts are frozen, as the node sees it."""
 
     def read(self, handed: Any, returned: Any, state: Mapping[str, Any]) -> Ending:
-        """What the node returned; raises if it broke its contract."""
+        """Interpret what the node returned. Raises if the node broke its contract."""
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class GraphCode:
-    """Everything that driving a graph needs, besides the run."""
+    """Everything needed to drive a graph, except the run."""
 
     graph: GraphDefinition
     graph_id: str
-    """As the run was bound to it: the version may be an earlier patch than the graph's."""
+    """The id that the run is bound to. Its version may be an earlier patch than the graph's."""
     code: Mapping[str, NodeCode]
     first_state: Mapping[str, Any]
 
 
 class HandedBack(Exception):
-    """Whoever drives a run was told to stop. Internal: the run is given up as it is."""
+    """The driver of a run was asked to stop. Internal: the run is released as it is."""
 
 
 @frozen_record(frozen=True, slots=True)
 class Advanced:
-    """How a run was left: it waits, was aborted, is completed, or was handed back (``RUNNING``)."""
+    """How a run was left: waiting, aborted, completed, or handed back (``RUNNING``)."""
 
     status: RunStatus
     waits: tuple[Wait, ...] = ()
     state: Mapping[str, Any] | None = None
-    """What a completed run ended with, if that was just now."""
+    """The final state, if the run completed just now."""
     version: int = 0
 
 
 def conduct(opening: ownership.Opening, plan: GraphCode) -> Doing[Advanced]:
-    """Advance a run as far as it goes, and say how far that was.
+    """Advance a run as far as possible, and return how it was left.
 
-    Durable: how far it came, when it returns. A node's own exception is raised after it was
-    recorded as the failure of the run. Trouble with the ledger is raised, and is nobody's failure:
-    the run was interrupted (P86).
+    Durable: the progress of the run, when this returns. An exception of a node is recorded as the
+    failure of the run and then raised. Trouble with the ledger is raised too, but it is not a
+    failure: the run was interrupted (P86).
     """
     try:
         session = yield from ownership.claim(opening)
     except RunBlocked as blocked:
-        # A doubt that only a person can end, or a person aborted it: nothing else has happened.
+        # Either a doubt needs a person, or a person aborted the run. Nothing else has happened.
         if isinstance(blocked, RunAborted):
             return Advanced(RunStatus.ABORTED)
         left: RunRecord | None = yield _load(opening.run_id)
@@ -132,11 +132,11 @@ def conduct(opening: ownership.Opening, plan: GraphCode) -> Doing[Advanced]:
                 return Advanced(left.status, left.waits)
         raise
     except BaseException:
-        # The process is being stopped: the run was interrupted, it has not failed.
+        # The process is being stopped. The run was interrupted and has not failed.
         yield from _leave(session, None, None, status=RunStatus.RUNNING)
         raise
     if lost is not None:
-        # Nothing was done, and what the run failed with before still tells what is wrong with it.
+        # Nothing was done, so the run keeps its earlier failure, which still says what is wrong.
         yield from ownership.put_back(session)
         raise lost
     yield from _leave(session, None, None)
@@ -145,7 +145,7 @@ def conduct(opening: ownership.Opening, plan: GraphCode) -> Doing[Advanced]:
 
 
 def _lost(driven: GraphRun) -> InvalidGraph | None:
-    """The error of a run that is at a node which the code does not have any more."""
+    """Return the error for a run that is at a node which the code no longer has."""
     for name in nodes_at(driven.position):
         try:
             _node(driven, name)
@@ -159,10 +159,10 @@ def _load(run_id: str) -> Read:
 
 
 def _is_stopped(left: RunRecord) -> bool:
-    """Whether the run was left with a reason to wait on record, or aborted.
+    """Whether the run was left aborted, or waiting for a recorded reason.
 
-    Some errors that block a run have no review, such as a new effect in a step that is finished:
-    nothing will ever end them but other code, so the run has failed.
+    Some errors block a run without a review, such as a new effect in a finished step. Only other
+    code can end those, so the run has failed.
     """
     return left.status in (RunStatus.WAITING, RunStatus.ABORTED)
 
@@ -180,7 +180,7 @@ def _leave(
 
 
 class GraphRun:
-    """A run of a graph while it is driven: where it is, and what has been saved of that."""
+    """A run of a graph while it is driven: its position, and what is saved of it."""
 
     def __init__(
         self, session: Session, plan: GraphCode, state: Mapping[str, Any], position: Position
@@ -192,12 +192,12 @@ class GraphRun:
         self.saved: Saved | None = None
         self.guard = threading.Lock()
         self._image: Any = None
-        """What the last saved checkpoint holds."""
+        """The contents of the last saved checkpoint."""
         self._base: tuple[Saved | None, Any] = (None, None)
-        """The last checkpoint that is known to be durable; only used if the rest is squashed."""
+        """The last checkpoint known to be durable. Only used when checkpoints are squashed."""
 
     def scope(self, node: Node, index: int | None = None) -> Scope:
-        """What a node is opened in."""
+        """Return the scope in which a node is opened."""
         return Scope(self.session, positions.around(node, index), self.plan.graph_id)
 
     def loaded(self, saved: Saved, image: Any) -> None:
@@ -209,8 +209,8 @@ class GraphRun:
     ) -> None:
         """Add a checkpoint to the pending writes, together with the end of the step before it.
 
-        ``changed``: what changed in the state, where that is known; a state of megabytes need not
-        be compared with itself then.
+        ``changed``: what changed in the state, if that is known. It saves comparing a state of
+        megabytes with itself.
         """
         image = {"state": self.state, "position": self.position.to_plain()}
         pending = self.session.pending
@@ -220,8 +220,9 @@ class GraphRun:
         alone = not self.position.branches
         if self.session.cadence.is_on_exit and self.saved is not None:
             if alone and pending.has_checkpoint(self.saved.version):
-                # The one before is not needed any more, and is replaced. Not while there are
-                # branches: the commit of another one may be writing the one before.
+                # The previous checkpoint is no longer needed and is replaced. This is not safe
+                # while there are branches: the commit of another branch may be writing the previous
+                # checkpoint.
                 self.saved, self._image = self._base
                 changed = None
             else:
@@ -237,7 +238,7 @@ class GraphRun:
         )
         self._image = image
         pending.add_checkpoint(record, ends=ends)
-        # On exit, a pending version may still be replaced by another one: no foundation.
+        # On exit, a pending version may still be replaced, so nothing may build on it.
         may_pack = not self.session.cadence.is_on_exit and not pending.is_under_way
         packed = pack(self.saved) if may_pack else None
         if packed is not None and pending.rewrite(packed[0]):
@@ -245,7 +246,7 @@ class GraphRun:
 
 
 def _resume(session: Session, plan: GraphCode) -> Doing[GraphRun]:
-    """Find out where the run is; a run without a checkpoint is at its beginning."""
+    """Find out where the run is. A run without a checkpoint is at its beginning."""
     chain: list[CheckpointRecord] = []
     if session.found is not None:
         chain = yield Read(lambda store: store.checkpoint_chain(session.run_id))
@@ -267,12 +268,12 @@ def _visit_all(driven: GraphRun) -> Doing[None]:
         else:
             yield from _visit_next(driven)
         if driven.position.node is not None:
-            # What the last node leaves is written together with the end of the run.
+            # The writes of the last node are committed together with the end of the run.
             yield from driven.session.flush_if_heavy()
 
 
 def _stop_if_told(session: Session) -> Doing[None]:
-    """Between two nodes: its driver is to stop; or somebody cancelled it and left word."""
+    """Between two nodes: stop if the driver was asked to stop, or if the run was cancelled."""
     if session.told_to_stop():
         raise HandedBack(session.run_id)
     yield from stop_if_cancelled(session)
@@ -301,7 +302,7 @@ def _visit(
     visit: int,
     state: Mapping[str, Any] | None = None,
 ) -> Doing[tuple[Scope, Ending]]:
-    """Run one node. One that waits or is interrupted stays in progress; a failed one is marked."""
+    """Run one node. If it waits or is interrupted, it stays in progress; if it fails, mark it."""
     code, seen = driven.plan.code[node.name], driven.state if state is None else state
     opened = yield from steps.open_step(scope, node.step, visit)
     handed = code.hand_out(seen)
@@ -329,7 +330,7 @@ def _fail(driven: GraphRun, scope: Scope, error: Exception) -> Doing[None]:
 
 
 def _visit_branches(driven: GraphRun) -> Doing[None]:
-    """Run all branches to where they meet; each keeps what it has, whatever its siblings do."""
+    """Run all branches until they meet. Each keeps its own work, whatever its siblings do."""
     before = driven.position
     doings = tuple(_branch(driven, index) for index in range(len(before.branches)))
     outcomes: list[Invoked] = yield Together(doings)
@@ -358,7 +359,7 @@ def _branch(driven: GraphRun, index: int) -> Doing[None]:
         added = {key: [*update.get(key, ()), *items] for key, items in ending.additions.items()}
         update = {**update, **ending.changes, **added}
         try:
-            # Siblings move meanwhile, so this only tells whether there is a way.
+            # Siblings move at the same time, so this only checks that there is a way.
             _moved(driven, node, ending.choice, index, update)
         except InvalidGraph as error:
             yield from _fail(driven, scope, error)
@@ -366,7 +367,7 @@ def _branch(driven: GraphRun, index: int) -> Doing[None]:
         step = yield from steps.ended(scope, None, output_file=_output_file(ending, seen))
         with driven.guard:
             driven.position = _moved(driven, node, ending.choice, index, update)
-            # The branch keeps what it changed in the position.
+            # The branch keeps its own changes to the position.
             driven.save(scope.node_id, ends=step, changed={})
         yield from driven.session.flush_if_heavy()
 
@@ -379,7 +380,7 @@ def _moved(
 
 
 def _merged(driven: GraphRun) -> dict[str, Any]:
-    """What the branches changed, together: additions add up, and no two may change one thing."""
+    """Merge what the branches changed. Additions are joined; no two may change the same key."""
     graph, merged = driven.plan.graph, dict[str, Any]()
     for branch in driven.position.branches:
         for key, value in branch.update.items():
@@ -387,10 +388,10 @@ def _merged(driven: GraphRun) -> dict[str, Any]:
                 merged[key] = [*merged.get(key, ()), *value]
             elif key in merged and values.encode(merged[key]) != values.encode(value):
                 raise InvalidGraph(
-                    f"Two branches of graph {graph.name!r} both changed {key!r} of the state, each "
-                    "in its own way. The run stays where they meet. Let each change a part of its "
-                    f"own, or declare the graph with append=({key!r},) if it is a list that both "
-                    "add to."
+                    f"Two branches of graph {graph.name!r} both changed {key!r} of the state, to "
+                    "different values. The run stays where they meet. Let each branch change "
+                    f"a different key, or declare the graph with append=({key!r},) if both add "
+                    "to a list."
                 )
             else:
                 merged[key] = value
@@ -398,7 +399,7 @@ def _merged(driven: GraphRun) -> dict[str, Any]:
 
 
 def _overlaid(driven: GraphRun, update: Mapping[str, Any]) -> dict[str, Any]:
-    """The state with what branches changed; what is added to lists comes after what is there."""
+    """Return the state with the changes of branches. Added items follow the existing ones."""
     append = driven.plan.graph.append
     added = {key: update[key] for key in update if key in append}
     changed = {key: freeze(value) for key, value in update.items()}
@@ -412,12 +413,12 @@ def _updated(state: Mapping[str, Any], ending: Ending) -> dict[str, Any]:
 def _longer(
     state: Mapping[str, Any], additions: Mapping[str, Sequence[Any]]
 ) -> dict[str, FrozenList]:
-    """The lists of the state that something is added to, with that behind them."""
+    """Return the lists of the state that have additions, with the additions at the end."""
     return {key: state.get(key, _NOTHING).grown(items) for key, items in additions.items()}
 
 
 def _changed(state: Mapping[str, Any], ending: Ending) -> Delta:
-    """The same as a delta. Only what the node returned is compared with what was there."""
+    """Return the same change as a delta. Only what the node returned is compared."""
     return of_keys(
         {
             **{
@@ -444,9 +445,9 @@ def _node(driven: GraphRun, name: str | None) -> Node:
 
 
 def _urgency(error: BaseException, *, only_waits: bool) -> int:
-    """Which error ends the branches, as ever; but one that was handed back could have gone on.
+    """Rank the errors of branches: the lowest ends them all.
 
-    So could the run, if all others only wait.
+    A branch that was handed back could have continued. So could the run, if all others only wait.
     """
     if isinstance(error, HandedBack):
         return -1 if only_waits else 4

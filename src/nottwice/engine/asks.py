@@ -1,7 +1,7 @@
-"""What the engine asks for. The engine is generators that yield these; drivers answer them.
+"""What the engine asks for. Engine generators yield these asks, and drivers answer them.
 
-No generator does I/O of its own, so sync, async and the crash kit share every line of logic, and
-a driver can stop between any two of these.
+No generator does I/O itself. So sync, async and the crash kit share every line of logic, and a
+driver can stop between any two asks.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ T = TypeVar("T")
 
 @light_record(frozen=True, slots=True)
 class Read:
-    """Look something up. Answer: what the query returns."""
+    """Look something up. Answer: the result of the query."""
 
     query: Callable[[Store], Any]
 
 
 @light_record(frozen=True, slots=True)
 class Write:
-    """Make a change durable. Answer: None, once it is."""
+    """Make a change durable. Answer: None, once it is durable."""
 
     commit: Commit
 
 
 @light_record(frozen=True, slots=True)
 class Fire:
-    """Invoke a tool once. Answer: an :class:`Invoked`; a tool's exception is never raised."""
+    """Invoke a tool once. Answer: an :class:`Invoked`. The tool's exception is never raised."""
 
     tool: Tool
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     in_flight: InFlight
     late: Callable[[Invoked], None]
-    """Called, in whatever thread, when an attempt ends after its time limit."""
+    """Called from any thread when an attempt ends after its time limit."""
 
 
 @light_record(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Verify:
 
 @light_record(frozen=True, slots=True)
 class Rule:
-    """Ask a policy about a call that is not made yet. Answer: an :class:`Invoked`."""
+    """Ask a policy about a call before it is made. Answer: an :class:`Invoked`."""
 
     policy: Callable[[ProposedCall], Any]
     call: ProposedCall
@@ -64,7 +64,7 @@ class Rule:
 
 @light_record(frozen=True, slots=True)
 class CanInvoke:
-    """Whether a tool and its hook can be invoked from here. Answer: yes or no."""
+    """Ask whether a tool and its hook can be invoked from here. Answer: yes or no."""
 
     tool: Tool
 
@@ -78,7 +78,7 @@ class Pause:
 
 @light_record(frozen=True, slots=True)
 class Join:
-    """Wait until another attempt in this process is over. Answer: whether it is."""
+    """Wait until another attempt in this process has ended. Answer: whether it has."""
 
     in_flight: InFlight
     seconds: float | None
@@ -92,11 +92,11 @@ class Invoked:
     error: BaseException | None = None
     still_running: bool = False
     invoked: bool = False
-    """The tool was invoked just now, and ``value`` is what it returned."""
+    """The tool was invoked just now and returned ``value``."""
     interrupt: BaseException | None = None
-    """What struck the waiter meanwhile (Ctrl-C, say); raised once the outcome is recorded."""
+    """What interrupted the waiter (Ctrl-C, for example). Raised once the outcome is recorded."""
     stopped: bool = False
-    """It was cancelled; what it had started (a thread, say) may still be under way."""
+    """It was cancelled. What it had started (a thread, for example) may still be running."""
 
 
 @light_record(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class Visit:
 
 @light_record(frozen=True, slots=True)
 class Together:
-    """Do several things at once. Answer: an :class:`Invoked` of each, when all have ended."""
+    """Do several things concurrently. Answer: one :class:`Invoked` each, when all have ended."""
 
     doings: tuple[Doing[Any], ...]
 

@@ -1,4 +1,4 @@
-"""The one seam for time and chance; tests bring their own."""
+"""The only source of time and randomness. Tests replace it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nottwice.engine.later import Later
 
 
 class Clock(Protocol):
-    """What the engine knows of time. Durations are seconds."""
+    """The engine's view of time. Durations are in seconds."""
 
     def now(self) -> float:
         """Seconds since the epoch, UTC."""
@@ -22,18 +22,18 @@ class Clock(Protocol):
     async def pause_async(self, seconds: float) -> None: ...
 
     def random_unit(self) -> float:
-        """A random number from 0 to 1, for jitter."""
+        """Return a random number from 0 to 1, for jitter."""
 
     def later(self, seconds: float, call: Callable[[], None]) -> None:
-        """Make a call in another thread in about so many seconds, if the process lives so long."""
+        """Call a function in another thread after about ``seconds``, if the process still runs."""
 
 
 class SystemClock:
-    """The real time."""
+    """The real clock."""
 
     _later: Later | None = None
 
-    # Asked twice in every call: the function itself, and none around it.
+    # This is called twice in every call, so it is the function itself without a wrapper.
     now = staticmethod(time.time)
 
     def pause(self, seconds: float) -> None:

@@ -1,8 +1,8 @@
-"""Sync and async: do what the engine asks for. All I/O of the engine happens here.
+"""Do what the engine asks for, sync and async. All I/O of the engine happens here.
 
-The place that invokes a tool is here, too. A waiter that is cancelled never cancels the effect:
-the async driver runs a whole call in a task of its own. A sync tool with a time limit runs in a
-thread that is not a daemon, so an attempt that cannot be stopped keeps its process alive.
+Tools are invoked here too. Cancelling a waiter never cancels the effect: the async driver runs each
+call in a separate task. A sync tool with a time limit runs in a non-daemon thread, so an attempt
+that cannot be stopped keeps its process alive.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ from nottwice.store.soon import awaitable
 T = TypeVar("T")
 
 
-def drive(doing: Doing[T], seat: Seat) -> T:
+def drive(doing: Doing[T], host: Seat) -> T:
     """Run an engine generator to its end in this thread."""
     try:
         ask = next(doing)
         while True:
             try:
-                answer = seat.driver.answer(ask, seat)
+                answer = host.driver.answer(ask, host)
             except BaseException as error:
                 ask = doing.throw(error)
             else:
@@ -62,13 +62,13 @@ def drive(doing: Doing[T], seat: Seat) -> T:
         return result
 
 
-async def drive_async(doing: Doing[T], seat: Seat) -> T:
+async def drive_async(doing: Doing[T], host: Seat) -> T:
     """Run an engine generator to its end without blocking the event loop."""
     try:
         ask = next(doing)
         while True:
             try:
-                answer = await seat.driver.answer_async(ask, seat)
+                answer = await host.driver.answer_async(ask, host)
             except BaseException as error:
                 ask = doing.throw(error)
             else:
@@ -79,22 +79,23 @@ async def drive_async(doing: Doing[T], seat: Seat) -> T:
 
 
 class UsualDriver:
-    """Really does what it is asked for."""
+    """The driver that really performs each ask."""
 
-    def answer(self, ask: Ask, seat: Seat) -> Any:
+    def answer(self, ask: Ask, host: Seat) -> Any:
         match ask:
             case Write():
-                seat.store.commit(ask.commit)
+                host.store.commit(ask.commit)
                 if events.listeners:
-                    events.tell_of_commit(ask.commit, seat.store)
-                # Never what a store may happen to return: only None can be sent to any iterable.
+                    events.tell_of_commit(ask.commit, host.store)
+                # Do not return what the store returned: only None can be sent to any iterable.
                 return None
             case Fire():
                 return _fire(ask)
             case Read():
-                return ask.query(seat.store)
+                return ask.query(host.store)
             case Verify():
-                # Verify has no effect, so one that hangs keeps nothing waiting, not even the exit.
+                # Verify has no effect. If it hangs, it blocks nothing, not even the exit of the
+                # process.
                 limit = ask.tool.verify_limit_seconds
                 return _limited(_verifier(ask), None, limit, lambda late: None, daemon=True)
             case Rule():
@@ -104,27 +105,27 @@ class UsualDriver:
             case CanInvoke():
                 return not _is_async(ask.tool) or not loop_is_running()
             case Pause():
-                return seat.clock.pause(ask.seconds)
+                return host.clock.pause(ask.seconds)
             case Join():
                 return _join(ask)
             case Visit():
                 return _visit(ask)
             case Together():
-                return _together(ask, seat)
+                return _together(ask, host)
             case _:
                 assert_never(ask)
 
-    async def answer_async(self, ask: Ask, seat: Seat) -> Any:
+    async def answer_async(self, ask: Ask, host: Seat) -> Any:
         match ask:
             case Write():
-                await awaitable(seat.store.commit_soon(ask.commit))
+                await awaitable(host.store.commit_soon(ask.commit))
                 if events.listeners:
-                    events.tell_of_commit(ask.commit, seat.store)
+                    events.tell_of_commit(ask.commit, host.store)
                 return None
             case Read():
-                if seat.store.reads_can_block:
-                    return await read_in_thread(ask.query, seat.store)
-                return ask.query(seat.store)
+                if host.store.reads_can_block:
+                    return await read_in_thread(ask.query, host.store)
+                return ask.query(host.store)
             case Fire():
                 if ask.tool.is_async:
                     limit = ask.tool.time_limit_seconds
@@ -138,15 +139,15 @@ class UsualDriver:
                 if inspect.iscoroutinefunction(verify):
                     limit = ask.tool.verify_limit_seconds
                     return await _await(lambda: verify(ask.call), None, limit)
-                return await _in_thread(self.answer, ask, seat)
+                return await _in_thread(self.answer, ask, host)
             case Rule():
                 if _is_coroutine_function(ask.policy):
                     return await _await(lambda: _ruled(ask), None, ask.limit_seconds)
-                return await _in_thread(self.answer, ask, seat)
+                return await _in_thread(self.answer, ask, host)
             case CanInvoke():
                 return True
             case Pause():
-                return await seat.clock.pause_async(ask.seconds)
+                return await host.clock.pause_async(ask.seconds)
             case Join():
                 assert ask.in_flight.over is not None
                 over = asyncio.wrap_future(ask.in_flight.over)
@@ -155,7 +156,7 @@ class UsualDriver:
             case Visit():
                 return await _visit_async(ask)
             case Together():
-                return await _together_async(ask, seat)
+                return await _together_async(ask, host)
             case _:
                 assert_never(ask)
 
@@ -175,14 +176,14 @@ def _fire(fire: Fire) -> Invoked:
 
 
 def _invoke(call: Callable[[], Any], in_flight: InFlight | None) -> Invoked:
-    """The one place where a sync tool is invoked."""
+    """The only place that invokes a sync tool."""
     with _Being(in_flight):
         try:
             value = call()
         except BaseException as error:
             return Invoked(error=error)
     if isinstance(value, types.CoroutineType):
-        # An async function behind a plain wrapper: none of it has run yet, and none of it will.
+        # This is an async function behind a plain wrapper. It has not started and never will.
         value.close()
         text = "it returned a coroutine, which was not run; declare the tool with async def"
         return Invoked(error=Permanent(text))
@@ -190,9 +191,9 @@ def _invoke(call: Callable[[], Any], in_flight: InFlight | None) -> Invoked:
 
 
 class _Being:
-    """Lets a tool's body see its own call, in the scope in which the call was made.
+    """Lets a tool's body see its call, in the scope in which the call was made.
 
-    A class, because a generator that is a context manager costs three times as much.
+    This is a class because a generator-based context manager costs three times as much.
     """
 
     __slots__ = ("_attempt", "_in_flight", "_scope", "stopped")
@@ -200,7 +201,7 @@ class _Being:
     def __init__(self, in_flight: InFlight | None) -> None:
         self._in_flight = in_flight
         self.stopped = False
-        """It was cancelled: what it had started may go on, so it stays among the living."""
+        """The body was cancelled. What it started may still be running, so it stays registered."""
 
     def __enter__(self) -> _Being:
         in_flight = self._in_flight
@@ -221,7 +222,7 @@ class _Being:
 async def _await(
     call: Callable[[], Any], in_flight: InFlight | None, limit_seconds: float | None
 ) -> Invoked:
-    """The one place where an async tool is invoked."""
+    """The only place that invokes an async tool."""
     limit = None if limit_seconds is None else asyncio.timeout(limit_seconds)
     task = asyncio.current_task()
     assert task is not None
@@ -234,7 +235,7 @@ async def _await(
                 return Invoked(value=await call(), invoked=True)
         except BaseException as error:
             expired = limit is not None and limit.expired()
-            # A body may turn its cancellation into an error of its own, so the type proves nothing.
+            # A body may turn its cancellation into another error, so the type proves nothing.
             cancelled = task.cancelling() > cancelled_before
             stopped = expired or cancelled or isinstance(error, asyncio.CancelledError)
             being.stopped = stopped
@@ -249,13 +250,13 @@ def _limited(
     *,
     daemon: bool = False,
 ) -> Invoked:
-    """Invoke in a thread and wait so long; what comes after that goes to ``late``."""
+    """Invoke in a thread and wait up to the limit. A later outcome goes to ``late``."""
     ended: Future[Invoked] = Future()
     context = contextvars.copy_context()
 
     def work() -> None:
         outcome = context.run(_invoke, call, in_flight)
-        # Either the waiter takes the outcome, or it has given up and ``late`` gets it.
+        # Either the waiter takes the outcome, or it stopped waiting and ``late`` gets it.
         if ended.set_running_or_notify_cancel():
             ended.set_result(outcome)
         else:
@@ -275,11 +276,11 @@ def _limited(
 
 
 async def _in_thread(function: Callable[..., Invoked], *args: Any) -> Invoked:
-    """Run blocking work for an event loop, in this context, whatever becomes of the waiter.
+    """Run blocking work for an event loop, in this context, even if the waiter is cancelled.
 
-    A thread cannot be cancelled. Whoever cancels gets its way once the outcome is known.
+    A thread cannot be cancelled, so a cancellation is raised only once the outcome is known.
     """
-    # A future, not a task: a shutdown that cancels all tasks does not find it.
+    # This is a future and not a task, so a shutdown that cancels all tasks does not find it.
     thread = asyncio.get_running_loop().run_in_executor(
         None, contextvars.copy_context().run, function, *args
     )
@@ -301,7 +302,7 @@ def _verifier(ask: Verify) -> Callable[[], Any]:
 
 
 def _ruler(ask: Rule) -> Callable[[], Any]:
-    """A policy on its own: outside of the run, whose tools it is not to call."""
+    """Run a policy outside of the run, because it must not call the run's tools."""
 
     def rule() -> Any:
         current_scope.set(None)
@@ -354,7 +355,7 @@ def _join(ask: Join) -> bool:
 
 
 def _visit(ask: Visit) -> Invoked:
-    """The one place where a sync node is run."""
+    """The only place that runs a sync node."""
     call: Callable[[], Any] = lambda: ask.function(ask.argument)  # noqa: E731
     if ask.is_async:
         if loop_is_running():
@@ -388,16 +389,16 @@ async def _visit_async(ask: Visit) -> Invoked:
         current_scope.reset(token)
 
 
-def _together(ask: Together, seat: Seat) -> list[Invoked]:
+def _together(ask: Together, host: Seat) -> list[Invoked]:
     with ThreadPoolExecutor(len(ask.doings), thread_name_prefix="nottwice-branch") as pool:
         branches = [
-            pool.submit(contextvars.copy_context().run, drive, doing, seat) for doing in ask.doings
+            pool.submit(contextvars.copy_context().run, drive, doing, host) for doing in ask.doings
         ]
     return [_ended(branch.exception(), branch.result) for branch in branches]
 
 
-async def _together_async(ask: Together, seat: Seat) -> list[Invoked]:
-    tasks = [asyncio.ensure_future(drive_async(doing, seat)) for doing in ask.doings]
+async def _together_async(ask: Together, host: Seat) -> list[Invoked]:
+    tasks = [asyncio.ensure_future(drive_async(doing, host)) for doing in ask.doings]
     try:
         await asyncio.wait(tasks)
     except asyncio.CancelledError:

@@ -1,8 +1,8 @@
-"""What happens in the ledgers of this process, told to listeners as it happens.
+"""Tells listeners what happens in the ledgers of this process, as it happens.
 
-The log is one listener, the progress of a command another; telemetry and notifications are others.
-Claims, releases and reviews are told once they are durable. While nothing listens, nothing is put
-together. A listener that fails changes nothing for anybody else: its error is logged.
+The log, the progress display of a command, telemetry and notifications are all listeners. Claims,
+releases and reviews are reported once they are durable. Without a listener, no event is built. If a
+listener fails, its error is logged and nothing else is affected.
 Promise kept here: P210.
 """
 
@@ -35,7 +35,7 @@ class Event:
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class AttemptEnded(Event):
-    """A tool was invoked, and this came of it."""
+    """An attempt to run a tool has ended."""
 
     step: str
     tool: str
@@ -45,27 +45,27 @@ class AttemptEnded(Event):
     seconds: float
     error: str | None = None
     retry_in: float | None = None
-    """In how many seconds the next attempt follows; None: by itself none does."""
+    """Seconds until the next attempt. None: there is no automatic retry."""
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class CallEnded(Event):
-    """A caller got what it asked for: a receipt, new or recorded, or an error."""
+    """A caller got its answer: a receipt, new or recorded, or an error."""
 
     step: str
     tool: str
     call_id: str
     attempts: int
-    """How many attempts the call has had, in all processes."""
+    """How many attempts the call has had, over all processes."""
     outcome: Ending
     replayed: bool
-    """The answer was on record; nothing was invoked."""
+    """The answer was on record. No tool was invoked."""
     seconds: float
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class StepEnded(Event):
-    """A step or a node of a graph is over."""
+    """A step or a node of a graph has ended."""
 
     step: str
     visit: str
@@ -76,7 +76,7 @@ class StepEnded(Event):
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class ReviewOpened(Event):
-    """A person is asked."""
+    """A person was asked to decide."""
 
     review_id: str
     kind: str
@@ -102,7 +102,7 @@ class RunClaimed(Event):
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class RunLeft(Event):
-    """This process holds the run no longer."""
+    """This process no longer holds the run."""
 
     status: str
     waits_for: tuple[str, ...] = ()
@@ -110,14 +110,14 @@ class RunLeft(Event):
 
 Listener = Callable[[Event], None]
 listeners: tuple[_Listening, ...] = ()
-"""Empty, events are not even put together. Looked at in every call, so it is no function."""
+"""If this is empty, no event is built. Every call reads it, so it is not a function."""
 _guard = threading.Lock()
 _silent: contextvars.ContextVar[bool] = contextvars.ContextVar("nottwice_silent", default=False)
 _IN_MEMORY = ":memory:"
 
 
 class _Listening:
-    """A listener, and the ledger that it wants to hear of; None: of all."""
+    """A listener, and the store whose events it wants. None: the events of all stores."""
 
     def __init__(self, listener: Listener, of: Store | None) -> None:
         self.listener, self._of = listener, of
@@ -126,20 +126,20 @@ class _Listening:
         of = self._of
         if of is None or of is store:
             return True
-        # One file may be open twice in a process; ledgers in memory only share a name.
+        # One file may be open twice in a process. Ledgers in memory share only a name.
         return of.location == store.location != _IN_MEMORY
 
 
 def listen(listener: Listener, *, of: Store | None = None) -> Callable[[], None]:
-    """Tell ``listener`` of everything from now on. Call what is returned to stop that.
+    """Call ``listener`` with every event from now on. Call the returned function to stop.
 
-    ``of``: only what happens in this store.
+    ``of``: only report what happens in this store.
     """
     global listeners
     if not callable(listener) or inspect.iscoroutinefunction(listener):
         raise UsageError(
-            f"{listener!r} cannot listen. Nothing was changed. Give a plain function of one event; "
-            "it may hand the event to a queue that async code reads."
+            f"{listener!r} cannot listen. Nothing was changed. Pass a plain function that takes "
+            "one event. It may put the event into a queue that async code reads."
         )
     mine = _Listening(listener, of)
     with _guard:
@@ -154,18 +154,18 @@ def listen(listener: Listener, *, of: Store | None = None) -> Callable[[], None]
 
 
 def forget_listeners() -> None:
-    """Tell nothing to the listeners that there are."""
+    """Remove all listeners."""
     global listeners
     listeners = ()
 
 
 def silence_here() -> None:
-    """Tell nothing of what happens in this context: it only looks as if it happened."""
+    """Report nothing from this context, because what happens in it is only simulated."""
     _silent.set(True)
 
 
 def tell(event: Event, store: Store) -> None:
-    """Tell of something that happened in a ledger."""
+    """Report an event of a ledger to its listeners."""
     if _silent.get():
         return
     for one in listeners:
@@ -178,7 +178,7 @@ def tell(event: Event, store: Store) -> None:
 
 
 def tell_of_commit(commit: Commit, store: Store) -> None:
-    """Tell of the claim, the release and the new reviews that a commit has made durable."""
+    """Report the claim, the release and the new reviews that a commit has made durable."""
     for event in _in_commit(commit, store.location):
         tell(event, store)
 
@@ -206,7 +206,7 @@ def _in_commit(commit: Commit, ledger: str) -> Iterator[Event]:
 
 
 def attempt_ended(ledger: str, row: CallRow, *, seconds: float) -> AttemptEnded:
-    """What came of an attempt, as its row has it."""
+    """Build the event for an attempt from its row."""
     failure = row.failure
     retry_in = None
     if row.retry_at is not None and row.finished_at is not None:
@@ -226,7 +226,7 @@ def attempt_ended(ledger: str, row: CallRow, *, seconds: float) -> AttemptEnded:
 
 
 def ending(row: CallRow) -> Ending:
-    """How a call stands whose caller is told."""
+    """Return how a call ended, in the words of its event."""
     if row.status is CallStatus.DONE:
         return "done"
     return "failed" if row.status is CallStatus.FAILED else "in doubt"

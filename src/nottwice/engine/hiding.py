@@ -1,9 +1,9 @@
-"""No text of ours repeats a secret that this process was given: failures, evidence, log lines.
+"""Keeps secrets out of everything nottwice writes: failures, evidence, log lines.
 
-Whatever a tool was given as a secret is known here, for the whole process and only in memory. A
-text that is written down or logged passes through ``hide``. A result is not changed, for a replay
-must not hand out something else than the call returned: one that repeats a secret of its own call
-is not kept, and the receipt says so. Promise kept here: P101.
+The secrets given to tools are known here, for the whole process and only in memory. Every text that
+is stored or logged passes through ``hide``. A result is never altered, because a replay must return
+exactly what the call returned. Instead, a result that repeats a secret of its call is not kept, and
+the receipt says so. Promise kept here: P101.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _known = Known(most=MOST_KNOWN)
 
 
 def learn(secrets: Iterable[Any]) -> None:
-    """Keep these out of every text from now on."""
+    """Keep these secrets out of every text from now on."""
     if not _known:
-        # A net below all lines of ours, whoever writes them; most of them are hidden before.
+        # This is a safety net for every log line of nottwice. Most texts are already hidden.
         log.addFilter(_hide_in_record)
     _known.learn(secrets)
 
 
 def hide(text: str, tool: Tool | None = None) -> str:
-    """The text without a secret, and as the tool's own ``redact`` wants it."""
+    """Return the text without secrets, after the tool's ``redact`` if it has one."""
     if tool is not None and tool.redact is not None:
         text = _redacted(tool.redact, text)
     return _known.hide(text) if _known else text
@@ -46,7 +46,7 @@ def classify(
     classifier: Classifier | None = None,
     now: float,
 ) -> Failure:
-    """What a failed attempt means, in words without a secret."""
+    """Classify a failed attempt, in words that contain no secret."""
     return failure.classify(
         error,
         effectful=effectful,
@@ -57,7 +57,7 @@ def classify(
 
 
 def kept(tool: Tool, value: Any, given: Known | None = None) -> StoredResult:
-    """A result as it is recorded; ``given``: the secrets that its call was given."""
+    """Return a result as it is recorded. ``given``: the secrets that its call was given."""
     stored = tool.encode_result(value)
     text = stored.json
     if given is not None and given.is_in(text):
@@ -83,7 +83,7 @@ def _redacted(redact: Any, text: str) -> str:
         told = redact(text)
     except Exception:
         told = None
-    # Whatever went wrong: better no text than one that nobody has looked through.
+    # Whatever went wrong, no text is better than a text that was not checked.
     return told if isinstance(told, str) else SHOWN
 
 
@@ -91,7 +91,7 @@ def _hide_in_record(record: logging.LogRecord) -> bool:
     try:
         text = record.getMessage()
     except Exception:
-        # A record that cannot be put together is reported by its handler.
+        # Its handler reports a record that cannot be formatted.
         return True
     hidden = _known.hide(text)
     if hidden != text:

@@ -1,7 +1,7 @@
-"""What a ledger lends to its runs: a store, a clock, a driver, policies and keys.
+"""What a ledger provides for its runs: a store, a clock, a driver, policies and keys.
 
-The engine is generators that ask, and the driver answers. It is a value like the store: a
-ledger can be opened with another one, which answers by itself or wraps the usual driver.
+The engine consists of generators that ask, and the driver answers. The driver is a value, like the
+store: a ledger can be opened with another driver, which answers itself or wraps the usual one.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ FindKeys = Callable[[], Keyring | None]
 
 
 class Driver(Protocol):
-    """Does what the engine asks for. An error that it raises is raised in the engine."""
+    """Does what the engine asks for. Errors that it raises are raised in the engine."""
 
-    def answer(self, ask: Ask, seat: Seat) -> Any:
-        """Do one thing in this thread."""
+    def answer(self, ask: Ask, host: Seat) -> Any:
+        """Answer one ask in this thread."""
 
-    async def answer_async(self, ask: Ask, seat: Seat) -> Any:
-        """Do one thing without blocking the event loop."""
+    async def answer_async(self, ask: Ask, host: Seat) -> Any:
+        """Answer one ask without blocking the event loop."""
 
 
 class Seat(Protocol):
-    """Where a driver sits: the store it asks and the clock it waits by."""
+    """What a driver works with: the store that it asks and the clock that it waits by."""
 
     @property
     def store(self) -> Store: ...
@@ -43,12 +43,12 @@ class Seat(Protocol):
 
 
 class Host(Seat, Protocol):
-    """A ledger, or a run of it that has children: everything that opening a run needs."""
+    """A ledger, or a run that has child runs: everything needed to open a run."""
 
     @property
     def policies(self) -> tuple[Policy, ...]:
-        """Who is asked before every call that has no receipt yet."""
+        """The policies that are asked before every call without a receipt."""
 
     @property
     def keys(self) -> FindKeys:
-        """Where the keys are from that secrets are made unrecognisable with."""
+        """Where to find the keys that fingerprint secrets."""

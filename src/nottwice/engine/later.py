@@ -1,8 +1,8 @@
-"""Do something soon, in a thread beside the run: what waits for a commit gets one (D14).
+"""Calls a function soon, in a thread beside the run, so that pending writes get committed (D14).
 
-One daemon thread for each clock, and so for each ledger and process; it is started when something
-is first put off. It is still before a fork, because a child would inherit a half-done commit and
-no thread to finish it, and it stops when the interpreter exits. Promise kept here: P150.
+There is one daemon thread per clock, and so one per ledger and process. It starts when the first
+call is scheduled. It pauses before a fork, because a child would inherit a half-done commit and no
+thread to finish it. It stops when the interpreter exits. Promise kept here: P150.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import weakref
 from collections.abc import Callable
 
 FORK_SECONDS = 5.0
-"""How long a fork waits for something that is under way."""
+"""How long a fork waits for a call that is running."""
 
 log = logging.getLogger("nottwice")
 
 
 class Later:
-    """Calls that are due soon, made one after the other by a thread of their own."""
+    """Calls that are due soon. One thread makes them in turn."""
 
     _thread: threading.Thread | None
 
@@ -33,7 +33,7 @@ class Later:
         _all.add(self)
 
     def after(self, seconds: float, call: Callable[[], None]) -> None:
-        """Make a call in about so many seconds. It is not made if the process ends before."""
+        """Schedule a call in about ``seconds``. It is not made if the process ends first."""
         with self._changed:
             entry = (self._monotonic() + seconds, next(self._numbers), call)
             heapq.heappush(self._due, entry)
@@ -46,7 +46,7 @@ class Later:
                 self._changed.notify()
 
     def still(self) -> bool:
-        """Let what is under way end, and begin nothing before ``go_on``."""
+        """Let the running call end, and start none until ``under_way`` is released."""
         return self.under_way.acquire(timeout=FORK_SECONDS)
 
     def _begin(self) -> None:
@@ -58,7 +58,7 @@ class Later:
         self._stopped = False
 
     def stop(self) -> None:
-        """Begin nothing more; wait for what is under way."""
+        """Start no more calls, and wait for the one that is running."""
         with self._changed:
             self._stopped = True
             self._changed.notify()
@@ -67,7 +67,7 @@ class Later:
             thread.join(FORK_SECONDS)
 
     def forked(self) -> None:
-        """In a child: the thread is its parent's, and so is what was put off."""
+        """In a forked child: the thread and the scheduled calls belong to the parent."""
         self._begin()
 
     def _work(self) -> None:
@@ -78,8 +78,8 @@ class Later:
                 try:
                     call()
                 except Exception:
-                    # A call that can fail says so to whoever must know; this is a mistake of ours.
-                    log.exception("something that was put off has failed")
+                    # A call handles its own errors, so this is a bug in nottwice.
+                    log.exception("a scheduled call failed")
 
     def _next(self) -> Callable[[], None] | None:
         with self._changed:

@@ -1,8 +1,8 @@
-"""Who may drive a run: claiming it, giving it up, and refusing a second driver (D9, B1).
+"""Who may drive a run: claim it, release it, refuse a second driver (D9, B1).
 
-A live holder, even a stopped one, is never overtaken; a dead one is at once, with proof. Where
-neither can be proven the run is taken, but its calls in doubt are treated as if the old holder
-might wake up and fire. Promises kept here: P6, P8, P86, P126.
+A live holder is never overtaken, even if it is stopped. A holder that is proven dead is overtaken
+immediately. If neither can be proven, the run is taken, but its calls in doubt are treated as if
+the old holder might wake up and fire. Promises kept here: P6, P8, P86, P126.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ DRAIN_SECONDS = 60.0
 
 
 class Driving:
-    """That a run is driven in this process, for as long as its driver can be reached.
+    """Marks a run as driven in this process, for as long as its driver can be reached.
 
-    The driver alone keeps it. An interrupt (Ctrl-C) that strikes where nothing can be given back
-    leaves nothing that could still drive the run, and with that nothing in its way (P118).
+    Only the driver holds a reference. If an interrupt (Ctrl-C) strikes where the run cannot be
+    released, nothing remains that could drive the run, so nothing blocks it either (P118).
     """
 
     __slots__ = ("__weakref__",)
@@ -72,7 +72,7 @@ _driven_guard = threading.Lock()
 
 
 def _renew_after_fork() -> None:
-    """Another thread may have held the guard when this process was forked off."""
+    """Replace the guard: another thread may have held it when this process was forked."""
     global _driven_guard
     _driven_guard = threading.Lock()
 
@@ -82,35 +82,35 @@ os.register_at_fork(after_in_child=_renew_after_fork)
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """What is asked for when a run is opened."""
+    """What the caller asks for when it opens a run."""
 
     host: Host
     run_id: str
     find_tool: FindTool
     lists_tools: bool = False
-    """Its code says which tools it has, as an agent does: one that is not declared is gone."""
+    """The code lists all its tools, as an agent does. A tool that is not declared is gone."""
     wait_seconds: float = 0.0
     patience_seconds: float = 60.0
     policies: tuple[Policy, ...] | None = None
-    """Who is asked before every call; None: those of the host."""
+    """The policies to ask before every call. None: those of the host."""
     cadence: Cadence = AT_EFFECTS
     begins: Beginning | None = None
-    """What a run of a graph is created with; a run that exists keeps what it has."""
+    """What a new run of a graph is created with. An existing run keeps what it has."""
     plain: bool = False
-    """A block of code drives it and no graph, so a run of a graph is refused: the end of the block
-    would be taken for the end of the graph."""
+    """The run is driven by a block of code and not by a graph. A run of a graph is refused, because
+    the end of the block would count as the end of the graph."""
     version: Version | None = None
-    """The version of that block of code, if it says one."""
+    """The version of that block of code, if it states one."""
     told_to_stop: Callable[[], bool] | None = None
-    """Asked between two nodes: whether to hand the run back, so that another process continues."""
+    """Asked between two nodes: whether to hand the run back so that another process continues."""
     bound: str | None = None
-    """The graph that whoever opens it has the code of; a run of another one is not touched."""
+    """The graph that the caller has the code for. A run of another graph is not touched."""
     as_it_is: bool = False
-    """Keep its status, its failure and what it waits for: nothing of it will be run."""
+    """Keep the status, the failure and the waits of the run, because none of its code will run."""
 
 
 class Rebound(Exception):
-    """The run is bound to another graph by now. Internal: callers look again."""
+    """The run is now bound to another graph. Internal: callers look again."""
 
 
 @frozen_record(frozen=True, slots=True)
@@ -124,10 +124,10 @@ class Beginning:
 
 
 def claim(opening: Opening) -> Doing[Session]:
-    """Become the holder of a run, creating it if need be, and reconcile what is in doubt.
+    """Become the holder of a run, creating it if necessary, and reconcile what is in doubt.
 
-    Durable: the claim, when it returns. Raises RunBusy, RunAborted, or RunBlocked if a doubt
-    remains; the run is then given up again.
+    Durable: the claim, when this returns. Raises RunBusy, RunAborted, or RunBlocked if a doubt
+    remains; the run is then released again.
     """
     session = yield from take(opening)
     try:
@@ -150,9 +150,9 @@ def claim(opening: Opening) -> Doing[Session]:
 
 
 def take(opening: Opening) -> Doing[Session]:
-    """Become the holder of a run and look at nothing: what is in doubt stays in doubt.
+    """Become the holder of a run without reconciling: what is in doubt stays in doubt.
 
-    Durable: the claim, when it returns.
+    Durable: the claim, when this returns.
     """
     check_id(opening.run_id, what="The run id")
     heed_variable()
@@ -160,10 +160,10 @@ def take(opening: Opening) -> Doing[Session]:
     deadline = opening.host.clock.now() + opening.wait_seconds
     driving = _drive_here(holder, opening.run_id)
     if driving is None:
-        # A driver that an interrupt ended may still be there, as garbage.
+        # A driver that was ended by an interrupt may still exist as garbage.
         gc.collect()
     while (driving := driving or _drive_here(holder, opening.run_id)) is None:
-        yield from _wait_or_give_up(opening, deadline, holder, since=None, here=True)
+        yield from _wait_or_refuse(opening, deadline, holder, since=None, here=True)
     try:
         return (yield from _claim_in_store(opening, holder, deadline, driving))
     except BaseException:
@@ -196,7 +196,7 @@ def _claim_in_store(
         if run is not None and run.holder_id is not None and run.holder_id != holder.holder_id:
             if (yield _life_of(run.holder_id)) is Life.ALIVE:
                 other = yield _holder(run.holder_id)
-                yield from _wait_or_give_up(
+                yield from _wait_or_refuse(
                     opening, deadline, other, since=run.claimed_at, here=False
                 )
                 continue
@@ -224,7 +224,7 @@ def _claim_in_store(
 
 
 def _look_around(session: Session) -> Doing[None]:
-    """Find out what there is to look at. In a run that this claim has made there is nothing."""
+    """Find out what there is to reconcile. A run that this claim created has nothing."""
     now, words, standing = session.clock.now(), cancelled.words_left(), Standing()
     if session.found is not None:
         standing = yield Read(lambda store: store.standing(session.run_id))
@@ -261,7 +261,7 @@ def _claimed(
             origin=begins.origin if begins is not None else None,
         )
     if opening.as_it_is:
-        # Whoever is killed now leaves it as it was, with a dead holder, who is no obstacle.
+        # If this process is killed now, the run stays as it was. Its dead holder blocks nothing.
         return replace(run, epoch=run.epoch + 1, holder_id=holder.holder_id)
     return replace(
         run,
@@ -275,7 +275,7 @@ def _claimed(
     )
 
 
-def _wait_or_give_up(
+def _wait_or_refuse(
     opening: Opening,
     deadline: float,
     other: HolderRecord | None,
@@ -296,7 +296,7 @@ def _wait_or_give_up(
         when = f" since {utc(since):%Y-%m-%d %H:%M:%S} UTC"
     raise RunBusy(
         f"Run {opening.run_id!r} is driven by {who}{when}. Nothing was done. Wait for it with "
-        "acquire_timeout=..., or stop that process: a dead holder is overtaken at once.",
+        "acquire_timeout=..., or stop that process: a dead holder is overtaken immediately.",
         run_id=opening.run_id,
         holder=other,
         since=since,
@@ -310,18 +310,18 @@ def leave(
     *,
     status: RunStatus | None = None,
 ) -> Doing[None]:
-    """Leave a run: give it up now, or when the last attempt that still runs has ended.
+    """Leave a run: release it now, or when the last running attempt has ended.
 
-    Durable: all pending writes, when it returns.
+    Durable: all pending writes, when this returns.
     """
 
-    def give_up() -> Doing[None]:
+    def release_now() -> Doing[None]:
         return release(session, error, status=status, failure=failure)
 
     session.close()
-    stragglers = session.in_flight.call_when_idle(lambda: drive(give_up(), session))
+    stragglers = session.in_flight.call_when_idle(lambda: drive(release_now(), session))
     if not stragglers:
-        yield from give_up()
+        yield from release_now()
         return
     names = ", ".join(one.identity.tool_name for one in stragglers)
     log.warning("run=%r is held until its last attempts have ended: %s", session.run_id, names)
@@ -335,25 +335,25 @@ def release(
     status: RunStatus | None = None,
     failure: Failure | None = None,
 ) -> Doing[None]:
-    """Give the run up, with its last status and all pending writes.
+    """Release the run with its last status and all pending writes.
 
-    Durable: when it returns.
+    Durable: when this returns.
     """
     session.close()
     try:
         if status is not None and not isinstance(error, RunAborted):
-            yield from _give_up(session, status, failure)
+            yield from _release(session, status, failure)
             return
-        while (yield from _give_up_as_it_is(session, error, failure)) is None:
+        while (yield from _release_as_it_is(session, error, failure)) is None:
             continue
     finally:
         _stop_driving_here(session.holder, session.run_id)
 
 
 def put_back(session: Session) -> Doing[None]:
-    """Give up a run of which nothing was done, as it was before it was claimed.
+    """Release a run in which nothing was done, as it was before it was claimed.
 
-    Durable: when it returns.
+    Durable: when this returns.
     """
     run = session.found or session.run
     back = RunUpdate(run.status, run.updated_at, run.failure, release=True, waits=run.waits)
@@ -364,12 +364,12 @@ def put_back(session: Session) -> Doing[None]:
 
 
 def let_go(session: Session) -> None:
-    """This process drives the run no longer; what the ledger says of that is written already."""
+    """Stop driving the run in this process. The ledger already has the rest."""
     session.close()
     _stop_driving_here(session.holder, session.run_id)
 
 
-def _give_up(
+def _release(
     session: Session,
     status: RunStatus,
     failure: Failure | None,
@@ -384,21 +384,21 @@ def _give_up(
         said.say(said.about_run(session, status, waits, head=head), session.store)
 
 
-def _give_up_as_it_is(
+def _release_as_it_is(
     session: Session, error: BaseException | None, failure: Failure | None
 ) -> Doing[RunStatus | None]:
-    """Find out how the run stands, and give it up so. None: it changed meanwhile; look again."""
+    """Find out how the run stands, and release it so. None: it changed in between, look again."""
     reviews: list[Review] = []
     if session.may_have_reviews:
         reviews = yield Read(lambda store: store.open_reviews(session.run_id))
     if error is None and session.stops.denied is not None:
-        # A policy stopped the run, whoever swallowed that.
+        # A policy stopped the run. The code may have swallowed the exception.
         error = session.stops.denied
         failure = classify(error, effectful=False, now=session.clock.now())
     waits = _last_waits(session, reviews, error)
     interrupted = was_interrupted(error)
     if interrupted or (waits and stops.is_wait(error)):
-        # Nothing failed: the run waits, its process is being ended, or the ledger was away.
+        # Nothing failed. The run waits, its process is ending, or the ledger was unavailable.
         failure = None
     status = _last_status(waits, error, failure, interrupted=interrupted)
     if isinstance(error, RunAborted):
@@ -410,11 +410,11 @@ def _give_up_as_it_is(
         waits = ()
         unneeded = _unanswerable(reviews, session.clock.now())
     try:
-        yield from _give_up(session, status, failure, waits=waits, reviews=unneeded)
+        yield from _release(session, status, failure, waits=waits, reviews=unneeded)
     except Outdated:
         if not unneeded:
             raise
-        # Somebody decides, at this very moment, what nobody needs any more.
+        # At this moment a person decides a review that is no longer needed.
         return None
     return status
 
@@ -422,16 +422,16 @@ def _give_up_as_it_is(
 def _last_waits(
     session: Session, reviews: Sequence[Review], error: BaseException | None
 ) -> tuple[Wait, ...]:
-    """Every reason why the run waits; none if it is over, one way or the other.
+    """Return every reason why the run waits, or none if the run is over.
 
-    What may have happened holds up a failed run, too. A wait does not: the failure comes first,
-    and whoever opens the run again runs into the wait again.
+    A doubt blocks a failed run too. A wait does not: the failure comes first, and the wait occurs
+    again when the run is opened again.
     """
     blocking = [review for review in reviews if review.blocks]
     if error is not None and not stops.is_wait(error):
         return session.stops.waits(blocking) if blocking else ()
     if session.run.graph_id is None:
-        # Code that resumes midway need not have asked for what another turn of it asked.
+        # Code that resumes midway may not ask again for what an earlier turn asked.
         blocking += [
             review
             for review in reviews
@@ -456,11 +456,11 @@ def _last_status(
 
 
 def _unneeded(session: Session, reviews: Sequence[Review], now: float) -> tuple[ReviewWrite, ...]:
-    """The writes that close what a completed run did not need.
+    """Return the writes that close what a completed run did not need.
 
-    A drift that somebody accepted did not occur again: the code was put back. A graph that has
-    reached its end asks nothing any more. A plain run may be opened again for its next turn, so
-    what was decided for it waits for that.
+    An accepted drift did not occur again, because the code was restored. A graph that has reached
+    its end asks nothing more. A plain run may be opened again for its next turn, so its decisions
+    are kept for that.
     """
     is_graph = session.run.graph_id is not None
     closed = "a run without drift", "a run that ended without asking"
@@ -472,9 +472,9 @@ def _unneeded(session: Session, reviews: Sequence[Review], now: float) -> tuple[
 
 
 def _unanswerable(reviews: Sequence[Review], now: float) -> tuple[ReviewWrite, ...]:
-    """The writes that close what an aborted run asked: nobody waits for the answer any more.
+    """Return the writes that close what an aborted run asked, because no code needs the answer.
 
-    What may have happened stays open, because people still want to know it.
+    Doubts stay open, because people still want to know what happened.
     """
     return tuple(
         ReviewWrite(review.closed("a run that was aborted", now=now), review.version)
@@ -484,7 +484,10 @@ def _unanswerable(reviews: Sequence[Review], now: float) -> tuple[ReviewWrite, .
 
 
 def _drive_here(holder: HolderRecord, run_id: str) -> Driving | None:
-    """Within one process the store cannot tell two drivers apart; this can. None: there is one."""
+    """Register the only driver of a run in this process. None: there is one already.
+
+    The store cannot tell two drivers of one process apart.
+    """
     with _driven_guard:
         key = (holder.holder_id, run_id)
         if key in _driven:
@@ -495,9 +498,9 @@ def _drive_here(holder: HolderRecord, run_id: str) -> Driving | None:
 
 
 def is_driven_here(holder: HolderRecord, run_id: str) -> bool:
-    """Whether this process drives a run, also if it only waits for its last attempt to end.
+    """Whether this process drives a run, even if it only waits for the last attempt to end.
 
-    It does so before its claim is written, and until it is written that the run was given up.
+    This is true from before the claim is written until the release is written.
     """
     with _driven_guard:
         return (holder.holder_id, run_id) in _driven

@@ -1,7 +1,7 @@
-"""Writes that wait for the next commit of a run, of whatever kind (D14).
+"""Writes that wait for the next commit of a run (D14).
 
-Marks of steps, results of pure tools, evidence and checkpoints are not committed by themselves.
-They are kept here and written together with the next effect, which is durable only with them.
+Step marks, results of pure tools, evidence and checkpoints are not committed on their own. They are
+kept here and written together with the next effect, which is durable only with them.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from nottwice.store.interface import CallWrite, Commit
 class PendingWrites:
     """Records that are not durable yet and are written with the next commit of the run.
 
-    They leave only after COMMIT. Two commits may both write them: repeating is harmless.
+    They are removed only after COMMIT. Two commits may both write them, which is harmless.
     """
 
     def __init__(self, when_first: Callable[[], None] = lambda: None) -> None:
-        """``when_first`` is called when something is pending where nothing was."""
+        """``when_first`` is called when the first write becomes pending."""
         self._when_first = when_first
         self.has_any = False
-        """Whether anything is pending: every commit asks, so it is not computed."""
+        """Whether anything is pending. Every commit reads it, so it is not computed."""
         self._guard = threading.Lock()
         self._calls: dict[CallIdentity, CallWrite] = {}
         self._steps: dict[tuple[str, str], StepRecord] = {}
@@ -36,7 +36,7 @@ class PendingWrites:
         self._under_way = 0
 
     def add_call(self, write: CallWrite) -> None:
-        """Add a row. It replaces a pending one of its call, and follows the same stored one."""
+        """Add a row. It replaces the pending row of its call and follows the same stored row."""
         identity = write.row.identity
         with self._guard:
             was_empty, self.has_any = not self.has_any, True
@@ -62,7 +62,7 @@ class PendingWrites:
     def add_checkpoint(
         self, checkpoint: CheckpointRecord, *, ends: StepRecord | None = None
     ) -> None:
-        """Add a checkpoint together with the step that it ends, never one without the other."""
+        """Add a checkpoint together with the step that it ends. Neither is added alone."""
         with self._guard:
             was_empty, self.has_any = not self.has_any, True
             self._checkpoints[checkpoint.version] = checkpoint
@@ -72,9 +72,9 @@ class PendingWrites:
             self._when_first()
 
     def rewrite(self, checkpoints: Iterable[CheckpointRecord]) -> bool:
-        """Replace checkpoints that are written anew, all or none.
+        """Replace checkpoints that were rewritten, all or none.
 
-        None while a commit is under way: it may hold them as they were, and end after this.
+        Nothing is replaced while a commit is running: it may hold the old ones and end later.
         """
         with self._guard:
             if self._under_way:
@@ -102,11 +102,11 @@ class PendingWrites:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether a commit writes what was pending when it began."""
+        """Whether a commit is writing what was pending when it began."""
         return self._under_way > 0
 
     def take(self) -> PendingBatch:
-        """What a commit writes that begins now; ``over`` when it has ended, in whatever way."""
+        """Return what a commit writes that begins now. Call ``over`` when the commit has ended."""
         with self._guard:
             self._under_way += 1
             return PendingBatch(

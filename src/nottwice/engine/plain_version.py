@@ -1,9 +1,9 @@
 """May this code continue a run that has no graph? (V2)
 
-A block of code has no nodes that could be compared, so its program says which version it is:
-``nt.run("ticket-7", version="1.2.0")``. The run keeps the version that it began with, and only code
-of the same major and minor version continues it. A run that began without one is not compared.
-Promise kept here: P157.
+A block of code has no nodes to compare, so the program states its version: ``nt.run("ticket-7",
+version="1.2.0")``. The run keeps the version that it began with, and only code of the same major
+and minor version continues it. A run that began without a version is not compared. Promise kept
+here: P157.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from nottwice.model.run import RunRecord
 
 
 def check_version(run: RunRecord, version: Version | None, *, location: str) -> None:
-    """Refuse a run that began with another version; a patch of it is no other one."""
+    """Refuse a run that began with another version. Another patch version is accepted."""
     if run.version is None:
         return
     bound = parse_version(run.version, what=f"Run {run.workflow_id!r}")
@@ -33,12 +33,12 @@ def _mismatch(
     afresh = f", version={str(version)!r}" if version is not None else ""
     ways = (
         f"Run the old version: nt.run({run_id!r}, version={str(bound)!r}) with the code that began "
-        "it, until it is finished",
-        f"if what changed does not matter to the run, it is a patch: version={patch!r} continues "
+        "it, until it finishes",
+        f"if what changed does not matter to the run, call it a patch: version={patch!r} continues "
         "it with its receipts",
-        f"start it afresh under another id: nt.run({run_id + '-2'!r}{afresh}); what this run has "
-        "done already would be done again",
-        f"give it up: nottwice cancel {shlex.quote(run_id)} --why TEXT --store {ledger}",
+        f"start again under another id: nt.run({run_id + '-2'!r}{afresh}); this repeats everything "
+        "that this run has done",
+        f"cancel it: nottwice cancel {shlex.quote(run_id)} --why TEXT --store {ledger}",
     )
     return WorkflowVersionMismatch(
         f"Run {run_id!r} began with version {bound}, and this code {here}. Nothing was done. You "

@@ -1,9 +1,8 @@
-"""Reads that may have to wait, out of the event loop's way.
+"""Reads that may block, kept out of the event loop.
 
-A table that somebody has locked, or a server that restarts, would otherwise silence every task of
-the loop for as long as that lasts. The threads are nottwice's own: in the loop's default pool reads
-would wait behind the tools that run there, and a tool may wait for what is read. Promise kept here:
-P127.
+A locked table or a restarting server would otherwise block every task of the loop. The threads
+belong to nottwice: in the loop's default pool, reads would queue behind the tools that run there,
+and a tool may wait for what is read. Promise kept here: P127.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Any
 
 from nottwice.store.interface import Store
 
-# As many as may wait for one database at once without keeping those from reading who use another.
+# This many reads may wait for one database without blocking reads from another.
 MOST_THREADS = 32
 
 _pool: ThreadPoolExecutor | None = None
@@ -25,7 +24,7 @@ _guard = threading.Lock()
 
 
 def _forget_after_fork() -> None:
-    """A forked child has none of its parent's threads."""
+    """Drop the executor: a forked child has none of its parent's threads."""
     global _pool, _guard
     _pool, _guard = None, threading.Lock()
 
@@ -34,7 +33,7 @@ os.register_at_fork(after_in_child=_forget_after_fork)
 
 
 async def read_in_thread(query: Callable[[Store], Any], store: Store) -> Any:
-    """What the query finds. A waiter that is cancelled leaves; the read ends by itself."""
+    """Run the query in a thread. If the waiter is cancelled, the read ends on its own."""
     return await asyncio.get_running_loop().run_in_executor(_threads(), query, store)
 
 

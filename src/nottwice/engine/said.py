@@ -1,8 +1,8 @@
-"""What the engine says in the log ``nottwice``: one line a decision (O1).
+"""What the engine writes to the log ``nottwice``: one line per decision (O1).
 
-Whatever is said, by whichever room, stays one printable line: no id, no error and no text of an
-upstream can forge another one or steer a terminal (P94). Whoever wants to show progress, or to
-count, needs no parser: the log record carries the same as data, in its attribute ``said``.
+Every message stays one printable line. No id, error or upstream text can forge a second line or
+control a terminal (P94). Code that shows progress or counts needs no parser: the log record carries
+the same as data, in its attribute ``said``.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from nottwice.store.interface import Store
 
 
 class OneLine(logging.Filter):
-    """Spells out what would break a record of the log into lines, or reach the terminal."""
+    """Escapes what would split a log record into lines or control the terminal."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         try:
             text = record.getMessage()
         except Exception:
-            # What is logged must never decide what is done; the handler tells what is wrong.
+            # Logging must never change what is done. The handler reports what is wrong.
             return True
         if not text.isprintable():
             vars(record).update({"msg": one_line(text), "args": None})
@@ -36,18 +36,18 @@ class OneLine(logging.Filter):
 log = logging.getLogger("nottwice")
 log.addFilter(OneLine())
 
-# What is said about steps, in words that handlers can compare with.
+# Messages about steps, as constants that handlers can compare with.
 BEGIN: Final = "begin the step"
 RESUME: Final = "resume the step"
 REPLAY: Final = "replay the step"
 DONE: Final = "the step is done"
 FAILED: Final = "the step failed"
 WAIT: Final = "leave the run waiting"
-"""What is said about a run that waits."""
+"""The message about a run that waits."""
 
 
 class _Named(Protocol):
-    """A session, as far as it is named here."""
+    """The part of a session that is used here."""
 
     @property
     def store(self) -> Store: ...
@@ -63,7 +63,7 @@ class Said(Event):
     decision: str
     step: str | None = None
     visit: str | None = None
-    """The checkpoint that a node's visit started from; None: it is not about a node."""
+    """The checkpoint that the visit of a node started from. None: this is not about a node."""
     tool: str | None = None
     call_id: str | None = None
     detail: str = ""
@@ -83,7 +83,7 @@ class Said(Event):
 
 
 def is_heard() -> bool:
-    """Whether anything listens; what is said is not even put together otherwise."""
+    """Whether anything listens. If not, messages are not even built."""
     return log.isEnabledFor(logging.INFO) or bool(events.listeners)
 
 
@@ -93,11 +93,11 @@ def say(said: Said, store: Store) -> None:
         events.tell(said, store)
 
 
-def about_call(seat: _Named, about: CallRow | CallIdentity, decision: str, detail: str) -> Said:
+def about_call(host: _Named, about: CallRow | CallIdentity, decision: str, detail: str) -> Said:
     identity = about.identity if isinstance(about, CallRow) else about
     return Said(
-        ledger=seat.store.location,
-        run_id=seat.run_id,
+        ledger=host.store.location,
+        run_id=host.run_id,
         decision=decision,
         step=identity.node_id,
         tool=identity.tool_name,
@@ -106,8 +106,8 @@ def about_call(seat: _Named, about: CallRow | CallIdentity, decision: str, detai
     )
 
 
-def about_step(seat: _Named, record: StepRecord, *, resumed: bool = False) -> Said:
-    """That a step was opened, or how it ended."""
+def about_step(host: _Named, record: StepRecord, *, resumed: bool = False) -> Said:
+    """Return the message that a step was opened, or how it ended."""
     detail = ""
     if record.failure is not None:
         decision, detail = FAILED, f"error={record.failure.error_type!r}"
@@ -116,7 +116,7 @@ def about_step(seat: _Named, record: StepRecord, *, resumed: bool = False) -> Sa
     else:
         decision = RESUME if resumed else BEGIN
     return Said(
-        ledger=seat.store.location,
+        ledger=host.store.location,
         run_id=record.workflow_id,
         decision=decision,
         step=record.node_id,
@@ -126,15 +126,15 @@ def about_step(seat: _Named, record: StepRecord, *, resumed: bool = False) -> Sa
 
 
 def about_run(
-    seat: _Named, status: RunStatus, waits: tuple[Wait, ...], *, head: str | None = None
+    host: _Named, status: RunStatus, waits: tuple[Wait, ...], *, head: str | None = None
 ) -> Said:
-    """How a run stands that is given up; ``head``: what its sealed rows add up to."""
+    """Return how a released run stands. ``head``: the head of its seal chain."""
     details = [f"{wait.kind.value}={wait.subject!r}" for wait in waits]
     if head is not None:
         details.append(f"head={head}")
     return Said(
-        ledger=seat.store.location,
-        run_id=seat.run_id,
+        ledger=host.store.location,
+        run_id=host.run_id,
         decision=f"leave the run {status.value}",
         detail=" ".join(details),
     )

@@ -1,9 +1,10 @@
-"""With which key are the secrets of a run made unrecognisable? With one, for as long as it lives.
+"""Which key fingerprints the secrets of a run? One key, for as long as the run lives.
 
-The hash of a call is made of its secrets' fingerprints, and these of the key. A run that went on
-with another key would not recognise its own calls, and make them again. So the id of the key is
-recorded with the run's first secret, in the same commit, and counts whichever key is newest when
-the run is resumed. A key that is gone stops the run before anything is sent. Promise kept: P102.
+The hash of a call includes the fingerprints of its secrets, which depend on the key. A run that
+continued with another key would not recognise its own calls and would make them again. So the id of
+the key is recorded with the run's first secret, in the same commit. A resumed run uses that key,
+even if a newer one exists. If the key is gone, the run stops before anything is sent. Promise kept:
+P102.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ _NO_ARGUMENTS = "{}"
 
 
 def key_of_run(session: Session, ring: Keyring) -> Doing[Key]:
-    """The key for secrets of this run; KeyMissing if it is not among these any more.
+    """Return the key for the secrets of this run. Raises KeyMissing if it is not in the ring.
 
-    Durable: that it is this one, with the next commit of the run, which is that of the intent.
+    Durable: the choice of the key, with the next commit of the run, which records the intent.
     """
     identity = CallIdentity(
         session.run_id, ROOT_NODE, FIRST_CHECKPOINT, KEY_IN_USE, values.hash_of({})
@@ -50,9 +51,9 @@ def key_of_run(session: Session, ring: Keyring) -> Doing[Key]:
     if found is None:
         known = ", ".join(key.id for key in ring.keys)
         raise KeyMissing(
-            f"Run {session.run_id!r} knows its secrets by key {key_id}, and the keys here are "
-            f"{known}. Without that key its calls cannot be recognised, and they might be made "
-            "twice. Nothing was sent. Put that key back, on a line behind the newest one.",
+            f"The secrets of run {session.run_id!r} were recorded with key {key_id}, but the keys "
+            f"here are {known}. Without that key its calls cannot be recognised and might be made "
+            "twice. Nothing was sent. Put that key back, on a line below the newest one.",
             key_id=key_id,
         )
     return found
@@ -79,7 +80,7 @@ def _recorded(row: CallRow) -> str:
     key_id = None if row.result is None else values.decode(row.result.json)
     if not isinstance(key_id, str):
         raise LedgerCorrupt(
-            f"Which key run {row.identity.workflow_id!r} uses cannot be read. It was not guessed, "
-            "and nothing was sent. Restore the ledger from a backup."
+            f"The id of the key of run {row.identity.workflow_id!r} cannot be read. Nothing was "
+            "sent. Restore the ledger from a backup."
         )
     return key_id

@@ -1,6 +1,6 @@
 """One run while this process drives it: who holds it, and how it writes.
 
-Nothing here is trusted after a crash; it is only what the holder knows on top of the store.
+Nothing here is trusted after a crash. It is only what the holder knows in addition to the store.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ FindTool = Callable[[str], Tool | None]
 
 @frozen_record(frozen=True, slots=True, eq=False)
 class Scope:
-    """Where code is: the run, and the step or branch in which a call means one call."""
+    """Where code runs: the run, and the step or branch that identifies a call."""
 
     session: Session
     node_id: str = ROOT_NODE
@@ -76,17 +76,17 @@ current_attempt: contextvars.ContextVar[InFlight | None] = contextvars.ContextVa
 class Session:
     """One claimed run in this process.
 
-    Its own attributes are written here alone. What belongs together has an owner: ``pending``
+    Only this class writes its attributes. Related state has its own class: ``pending``
     (``pending.py``), ``in_flight`` (``in_flight.py``), ``stops`` (``stops.py``) and ``drift``
-    (``drift.py``). A house rule checks it.
+    (``drift.py``). A house rule checks this.
     """
 
-    # Not there before ``stands``: code that only claims a run does not drive it.
+    # Not set before ``stands``: code that only claims a run does not drive it.
     standing: Standing
-    """What there was to look at when it was claimed."""
+    """What there was to reconcile when the run was claimed."""
     looked_for_word: tuple[float, int] | None
-    """When it was last looked whether the run was cancelled, and how often a run had been cancelled
-    in this process by then; see cancelled.py."""
+    """When the last check for a cancellation was made, and how many cancellations this process had
+    made by then; see cancelled.py."""
     _ordinals: Iterator[int]
 
     def __init__(
@@ -111,30 +111,31 @@ class Session:
         self.keys = host.keys
         self.run = run
         self.found = found
-        """The run as it was before it was claimed; None: it was not there."""
+        """The run as it was before the claim. None: it did not exist."""
         self.run_id = run.workflow_id
         self.holder = holder
         self.fence = Fence(holder.holder_id, run.epoch)
         self.find_tool = find_tool
         self.lists_tools = lists_tools
-        """Whether a tool that is not declared is gone, and not only unknown to this process."""
+        """Whether a tool that is not declared is gone, and not just unknown to this process."""
         self.patience_seconds = patience_seconds
         self.cadence = cadence
-        """When pending writes get a commit of their own."""
+        """When pending writes get their own commit."""
         self.told_to_stop = told_to_stop or _never
-        """Whether its driver wants to hand the run back between two nodes."""
+        """Whether the driver wants to hand the run back between two nodes."""
         self.pending = PendingWrites(self._flush_soon)
         self.in_flight = InFlightCalls()
         self.stops = Stops()
         self.drift = Drift(is_first_drive=found is None or found.epoch == 0)
         self.unrecorded: dict[CallIdentity, CallWrite] = {}
-        """Outcomes that are known here but could not be written; tried again before doubting."""
+        """Outcomes that are known here but could not be written. They are retried before
+        doubting."""
         self.may_have_reviews = found is not None
-        """Whether people may have been asked something: before this claim, or since."""
+        """Whether a person may have been asked something, before this claim or since."""
         self.expects_new = False
-        """Whether the last call that was looked up was new: then the next one will be, too."""
+        """Whether the last call that was looked up was new. If so, the next one probably is too."""
         self.secret_key: Key | None = None
-        """The key of this run, once it has needed one; see ``secret_key.py``."""
+        """The key of this run, once it was needed; see ``secret_key.py``."""
         self.closed = False
         self.pid = os.getpid()
         self.thread_id = threading.get_ident()
@@ -143,61 +144,61 @@ class Session:
         self._steps_entered = itertools.count(1)
         self._lot = os.urandom(12).hex()
         self._attempts = itertools.count()
-        # What keeps other drivers of this process from the run lives as long as the session.
+        # This reference keeps other drivers in this process out while the session lives.
         self._driving = driving
 
     def stands(self, standing: Standing, *, looked_for_word: tuple[float, int] | None) -> None:
-        """Take note of what there is to look at; then the run can continue."""
+        """Set what there is to reconcile. After that the run can continue."""
         self.standing = standing
         self._ordinals = itertools.count(standing.last_ordinal + 1)
         self.looked_for_word = looked_for_word
 
     def next_ordinal(self) -> int:
-        """The place of a step that begins now among the steps of the run."""
+        """Return the position of a step that begins now among the steps of the run."""
         return next(self._ordinals)
 
     def look_for_word(self, now: float, words: int) -> None:
-        """It was looked whether the run was cancelled."""
+        """Note that the run was checked for a cancellation."""
         self.looked_for_word = (now, words)
 
     def expect(self, *, new: bool) -> None:
-        """What a call is, the next one will probably be, too."""
+        """Note whether a call was new. The next one probably is the same."""
         self.expects_new = new
 
     def note_review(self) -> None:
-        """A person is being asked something."""
+        """Note that a person is being asked something."""
         self.may_have_reviews = True
 
     def keep_outcome(self, write: CallWrite) -> None:
-        """An outcome could not be written, and is known here alone."""
+        """Keep an outcome that could not be written and is known only here."""
         self.unrecorded[write.row.identity] = write
 
     def outcome_is_written(self, identity: CallIdentity) -> None:
-        """It could be written after all."""
+        """Forget an outcome that was written after all."""
         del self.unrecorded[identity]
 
     def keep_secret_key(self, key: Key) -> None:
-        """The key of this run was read or made."""
+        """Remember the key of this run."""
         self.secret_key = key
 
     def close(self) -> None:
-        """Nothing new is done in it."""
+        """Allow nothing new in this session."""
         self.closed = True
 
-    # Blocks of code: a run may be entered again inside of itself.
+    # Blocks of code. A run may be entered again inside itself.
 
     def enter_block(self) -> None:
-        """One more block of code is inside the run."""
+        """Note that another block of code has entered the run."""
         self._blocks += 1
 
     def leave_block(self) -> bool:
-        """Whether the last block of code has left the run."""
+        """Note that a block has left, and return whether it was the last one."""
         self._blocks -= 1
         return self._blocks == 0
 
     @property
     def was_left(self) -> bool:
-        """Whether no block of code is inside any more."""
+        """Whether no block of code is inside any longer."""
         return self.closed or not self._blocks
 
     def check_usable(self) -> None:
@@ -208,7 +209,7 @@ class Session:
             raise was_left(self)
         if self._trouble is not None:
             trouble = self._trouble
-            # A disk may have room again. A run that another process took does not come back.
+            # A full disk may have space again. A run that another process took does not come back.
             self._trouble = trouble if isinstance(trouble, OwnershipLost) else None
             raise trouble
 
@@ -248,8 +249,8 @@ class Session:
             charges=charges,
         )
         if not self.pending.has_any:
-            # The usual case, twice in every call: nothing is left to do once it is durable, so the
-            # ask goes without a generator around it.
+            # This is the usual case, twice in every call. Nothing remains to do after the commit,
+            # so the ask is returned without a generator around it.
             return (Write(commit),)
         return self._commit_pending(commit)
 
@@ -276,14 +277,14 @@ class Session:
         yield from self.commit(calls=(CallWrite(row, after.state),), reviews=reviews, run=update)
 
     def flush_if_heavy(self) -> Doing[None]:
-        """Bound what a crash can cost, and what pending writes cost in memory."""
+        """Limit the work that a crash can cost, and the memory that pending writes take."""
         if len(self.pending) >= MOST_PENDING:
             yield from self.commit()
 
     def flush_at_step(self) -> Doing[None]:
-        """A step was entered: write what is pending if that is what was asked for (P152).
+        """Write what is pending when a step is entered, if ``checkpoints`` asks for it (P152).
 
-        Durable: what was pending, when it returns, if it was.
+        Durable: what was pending, when this returns, if it was written.
         """
         every = self.cadence.steps
         if every is not None and next(self._steps_entered) % every == 0 and self.pending:
@@ -295,14 +296,14 @@ class Session:
             self.clock.later(seconds, self._flush)
 
     def _flush(self) -> None:
-        """Give what is still pending a commit of its own; in another thread, never running a tool.
+        """Commit what is still pending. Runs in another thread and never invokes a tool.
 
-        Durable: what was pending, when it returns without trouble.
+        Durable: what was pending, when this returns without an error.
         """
         if self.closed or self.pid != os.getpid():
             return
         if self.pending.is_under_way:
-            # A commit is about to take it along, or most of it.
+            # A running commit will write it, or most of it.
             self._flush_soon()
             return
         if not self.pending:
@@ -313,19 +314,20 @@ class Session:
                     assert isinstance(ask, Write)
                     self.store.commit(ask.commit)
         except Exception as error:
-            # An overtaken holder hears of it before it asks for anything more. What it had is not
-            # evidence: it says nothing about the world, and the new holder asks for itself (P153).
+            # An overtaken holder gets this error before its next call. Its pending writes are not
+            # evidence: they say nothing about the world, and the new holder finds out itself
+            # (P153).
             self._trouble = error
             return
         if self.pending:
             self._flush_soon()
 
     def new_attempt_id(self) -> str:
-        """Unlike any other: drawn by lot for this session, and counted in it."""
+        """Return a unique id: random for this session, and counted within it."""
         return f"{self._lot}{next(self._attempts):08x}"
 
     def tell_attempt(self, row: CallRow) -> None:
-        """Tell what came of an attempt that was made here."""
+        """Report the outcome of an attempt that was made here."""
         seconds = max(0.0, (row.finished_at or self.clock.now()) - row.started_at)
         ended = events.attempt_ended(self.store.location, row, seconds=seconds)
         if ended.error is not None:
@@ -338,7 +340,7 @@ class Session:
     def say(
         self, decision: str | Action, row_or_identity: CallRow | CallIdentity, detail: str = ""
     ) -> None:
-        """One log line about a call (O1)."""
+        """Write one log line about a call (O1)."""
         if said.is_heard():
             detail = hide(detail)
             words = decision.value if isinstance(decision, Action) else decision
@@ -350,16 +352,16 @@ def _never() -> bool:
 
 
 def forked(session: Session) -> NotInRun:
-    """What to tell a forked child that uses the run of its parent."""
+    """Return the error for a forked child that uses the run of its parent."""
     return NotInRun(
         f"Run {session.run_id!r} was opened by process {session.pid}, and this is process "
-        f"{os.getpid()}, forked from it. Nothing was sent. Open a run of its own in the child."
+        f"{os.getpid()}, forked from it. Nothing was sent. Open a separate run in the child."
     )
 
 
 def was_left(session: Session) -> NotInRun:
-    """What to tell code that is still at work in a run whose block has ended."""
+    """Return the error for code that still works in a run whose block has ended."""
     return NotInRun(
-        f"Run {session.run_id!r} was left already. Nothing was sent. Call the tool inside "
-        "the with-block, or open the run again."
+        f"This process has already left run {session.run_id!r}. Nothing was sent. Call the tool "
+        "inside the with-block, or open the run again."
     )

@@ -1,15 +1,15 @@
-"""Does the code of a run have effects outside of tools, while it runs? On request: NOTTWICE_WATCH.
+"""Does the code of a run have effects outside of tools? Checked at run time with NOTTWICE_WATCH.
 
-`nottwice check` reads source. What source cannot show, such as a client that comes out of a dict,
-is seen here by an audit hook of Python: files that are opened for writing or removed, connections,
-programs. It looks while the code of a run or of a node runs, and no tool's body does. ``warn``
-tells each place once, ``error`` raises before it happens. A hook cannot be removed, so it is
-installed only when a run is opened with NOTTWICE_WATCH set, once, and does nothing while that is
-unset. Promise kept here: P167.
+`nottwice check` reads source. Some effects are not visible in source, such as those of a client
+taken from a dict. A Python audit hook sees them here: files that are opened for writing or removed,
+connections, programs. The hook looks only while the code of a run or a node executes, and not
+inside a tool. ``warn`` reports each place once; ``error`` raises before the effect happens. An
+audit hook cannot be removed. It is installed only when a run is opened with NOTTWICE_WATCH set, and
+does nothing while the variable is unset. Promise kept here: P167.
 
-Whose doing it is, the stack says: going outwards from the event, the first frame of nottwice is
-either the place that runs a node, or nottwice at its own work, whatever store it writes to. A
-context variable would have to be set around every commit; the stack costs nothing until asked.
+The stack tells who caused an event. From the event outwards, the first frame of nottwice is either
+the place that runs a node, or nottwice doing its own work, such as writing to a store. A context
+variable would have to be set around every commit; the stack costs nothing until it is needed.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ _SAID = {
     "socket.sendto": "sends a datagram",
     "subprocess.Popen": "starts a program",
 }
-# They call code of users that is no tool, so that further out must tell whose turn it is.
+# These rooms call user code that is not a tool, so an outer frame must decide.
 _PASSES_ON = tuple(f"nottwice.{room}." for room in ("agent", "cli", "graphs", "testing", "worker"))
 _BETWEEN = ("nottwice.guard.scopes", "nottwice.__main__")
 _RUNS_NODES = "nottwice.engine.drivers"
-# A log is no effect of a run, a temporary file is not left behind, and compiled code is a cache.
+# A log is not an effect, a temporary file is not left behind, and compiled code is a cache.
 _HARMLESS = ("logging", "logging.handlers", "tempfile")
 _CACHING = ("_write_atomic", "_cache_bytecode")
 
@@ -67,7 +67,7 @@ _looking: contextvars.ContextVar[bool] = contextvars.ContextVar("nottwice_lookin
 
 
 def heed_variable() -> None:
-    """Watch from now on if NOTTWICE_WATCH says so, and stop if it no longer does."""
+    """Start watching if NOTTWICE_WATCH is set, and stop if it no longer is."""
     global _mode, _installed
     wanted = os.environ.get(VARIABLE) or None
     if wanted is not None and wanted not in MODES:
@@ -101,7 +101,7 @@ def _hear(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _told_of(event: str, arguments: tuple[Any, ...]) -> str | None:
-    """What happens, in words that hold no secrets: no arguments of programs, no data."""
+    """Describe the event without secrets: no program arguments, no data."""
     if event == "open":
         path, _, flags = arguments
         if not isinstance(flags, int) or not flags & _WRITES or isinstance(path, int):
@@ -120,7 +120,7 @@ def _told_of(event: str, arguments: tuple[Any, ...]) -> str | None:
 
 
 def _users_frame(frame: FrameType | None) -> FrameType | None:
-    """The innermost frame of the user's code whose doing this is; None if it is nottwice's."""
+    """Return the innermost frame of user code that caused this. None: nottwice caused it."""
     first = found = None
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
@@ -148,7 +148,7 @@ def _is_library(file: str) -> bool:
 
 
 def _is_waived(frame: FrameType) -> bool:
-    """Whether the line that this frame is at says, with a reason, that it has no effect (P166)."""
+    """Whether the current line of this frame waives the check, with a reason (P166)."""
     lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
     positions = frame.f_code.co_positions()
     first, last, *_ = next(itertools.islice(positions, frame.f_lasti // 2, None), (None, None))

@@ -1,7 +1,7 @@
 """What a person is shown when a run asks first: a question, or a call that needs approval.
 
-It rests with the review as JSON, so that whoever decides needs none of the code that asked. What
-is shown is what is decided about: a question's identity covers all of it (H3).
+It is stored with the review as JSON, so that deciding needs none of the code that asked. The
+person decides about exactly what is shown: a question's identity covers all of it (H3).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from nottwice.model.shapes import checked, not_believed
 
 UNDO = "undo"
 RESERVED = frozenset({*(verb.value for verb in Verb), UNDO, "later"})
-"""Words of the command line: an option of this name could be mistaken for one."""
+"""Words of the command line. An option with such a name would be ambiguous."""
 _OWN_WORDS = frozenset({Verb.APPROVE.value, Verb.REJECT.value, Verb.ACCEPT.value, Verb.RAISE.value})
-"""Verbs that questions do not have, so that an option may use the word."""
+"""Verbs that questions do not have, so an option may use these words."""
 SIMPLE_TYPES = ("str", "int", "float", "bool")
 
 
@@ -30,19 +30,19 @@ class Question:
 
     text: str
     options: tuple[str, ...] = ()
-    """If there are any, one of them is the answer."""
+    """If there are options, one of them is the answer."""
     about: Any = None
-    """Plain data that helps to answer."""
+    """Plain data that helps the person to answer."""
     answer_type: str = "str"
     """The expected type, as a person would write it."""
     schema: Any = None
-    """The JSON schema of that type, where its name does not say enough."""
+    """The JSON schema of that type, if its name does not say enough."""
     kind: ReviewKind = ReviewKind.QUESTION
-    """What kind of review asks it: a question, or one about a budget."""
+    """The kind of review that asks it: a question, or a budget."""
 
     @property
     def verb(self) -> Verb:
-        """How it is answered."""
+        """The verb that answers it."""
         return Verb.RAISE if self.kind is ReviewKind.BUDGET else Verb.ANSWER
 
     def to_json(self) -> str:
@@ -59,13 +59,13 @@ class Question:
 
 @frozen_record(frozen=True, slots=True)
 class WantedCall:
-    """A call that is not made before somebody has approved it."""
+    """A call that is not made until a person has approved it."""
 
     tool: str
     args: dict[str, Any]
     replay_class: str
     lasts_seconds: float | None = None
-    """How long an approval counts; None: until it is used."""
+    """How long an approval is valid. None: until it is used."""
 
     def to_json(self) -> str:
         return values.encode(
@@ -79,7 +79,7 @@ class WantedCall:
 
 
 def shown_in(review: Review) -> Question | WantedCall | None:
-    """What a review shows to a person; None for reviews of what may have happened."""
+    """Return what a review shows to a person. None for reviews of doubts."""
     if review.about is None:
         return None
     plain = values.decode(review.about)
@@ -106,13 +106,13 @@ def shown_in(review: Review) -> Question | WantedCall | None:
 
 
 def options_of(review: Review) -> tuple[str, ...]:
-    """The answers that a question offers; none if any answer of its type will do."""
+    """Return the answers that a question offers. Empty if any answer of its type will do."""
     shown = shown_in(review)
     return shown.options if isinstance(shown, Question) else ()
 
 
 def words_of(review: Review) -> dict[str, str]:
-    """What a person can say about a review, each with its meaning."""
+    """Return what a person can say about a review, each word with its meaning."""
     options = options_of(review)
     words = dict.fromkeys(options, VERBS[ReviewKind.QUESTION][Verb.ANSWER])
     for verb, meaning in VERBS[review.kind].items():
@@ -122,24 +122,24 @@ def words_of(review: Review) -> dict[str, str]:
 
 
 def check_options(options: Sequence[str] | None) -> tuple[str, ...]:
-    """Options as they can be asked for and typed; UsageError before anybody is asked."""
+    """Check options that can be shown and typed. Raises UsageError before a person is asked."""
     if options is None:
         return ()
     if isinstance(options, str) or not isinstance(options, Sequence):
         raise UsageError(
-            f"options={options!r} is no list of answers. Nobody was asked. Write "
+            f"options={options!r} is not a list of answers. No question was asked. Write "
             "options=['approve', 'reject']."
         )
     checked = tuple(check_id(option, what="An option") for option in options)
     if not checked or len(set(checked)) != len(checked):
         raise UsageError(
-            f"options={list(options)!r} is empty or names one answer twice. Nobody was asked. "
+            f"options={list(options)!r} is empty or names one answer twice. No question was asked. "
             "Leave options out if any answer will do."
         )
     for option in checked:
         if option in RESERVED - _OWN_WORDS or option.startswith("-"):
             raise UsageError(
-                f"The option {option!r} means something else to `nottwice decide`. Nobody was "
-                "asked. Use another word for it."
+                f"The option {option!r} means something else to `nottwice decide`. No question "
+                "was asked. Use another word for it."
             )
     return checked

@@ -1,4 +1,4 @@
-"""A moment in UTC for texts: whatever number a ledger holds, it has a date to be shown."""
+"""Formats a time in UTC for texts. Any number that a ledger holds gets a date."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LAST = datetime.max.replace(tzinfo=UTC)
 
 
 def utc(seconds: float) -> datetime:
-    """The moment; before or beyond all calendars, their first or last one."""
+    """Return the time as a datetime, clamped to the first or last one that datetime can express."""
     try:
         return datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, OSError, ValueError):

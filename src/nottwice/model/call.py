@@ -35,10 +35,10 @@ class CallStatus(enum.Enum):
 
 
 class CallIdentity(NamedTuple):
-    """The five axes of one call (L1). Two calls are one exactly when all five are equal.
+    """The five axes of one call (L1). Two calls are the same exactly when all five are equal.
 
-    A named tuple, like the row below: both are made and compared in every call, and a frozen
-    dataclass takes several times as long.
+    This is a named tuple, like the row below: both are made and compared in every call, and a
+    frozen dataclass takes several times as long.
     """
 
     workflow_id: str
@@ -49,7 +49,7 @@ class CallIdentity(NamedTuple):
 
     @property
     def call_id(self) -> str:
-        """A short name for the identity, stable over attempts and fit as an upstream marker."""
+        """A short name for the identity. Stable over attempts, and fit as an upstream marker."""
         run, node, checkpoint, tool, hashed = self
         # Every part carries its length, so no part can imitate a separator.
         text = (
@@ -60,31 +60,31 @@ class CallIdentity(NamedTuple):
 
 
 class ResultKind(enum.Enum):
-    """How a result is kept, and so how it is handed out again."""
+    """How a result is kept, and so how it is returned again."""
 
     PLAIN = "plain"
     TYPED = "typed"
     GIVEN = "given"
-    """A person gave it where its tool was not declared: it is read by the tool's annotation."""
+    """A person gave it where the tool was not declared. The tool's annotation reads it later."""
     NOT_KEPT = "not_kept"
 
 
 @light_record(frozen=True, slots=True)
 class StoredResult:
-    """A result as it rests in the ledger: its text, and how to read it."""
+    """A result as the ledger stores it: its text, and how to read it."""
 
     kind: ResultKind
     json: str
 
 
 LOST = "unknown"
-"""The outcome of an attempt that recorded none: its process died."""
+"""The outcome of an attempt that recorded none, because its process died."""
 _THEN_RETRIED = ", then retried by name"
 
 
 @frozen_record(frozen=True, slots=True)
 class PastAttempt:
-    """One attempt of a call that is over or was given up."""
+    """One attempt of a call that has ended or was abandoned."""
 
     attempt: int
     attempt_id: str
@@ -123,8 +123,8 @@ class CallRow(NamedTuple):
     settled_by: str | None = None
     past: tuple[PastAttempt, ...] = ()
     parent_call_id: str | None = None
-    """The call whose body made this one, in its own context or in one that was copied from it;
-    None: the code of the run made it."""
+    """The call whose body made this one, in the body's context or in a copy of it. None: the code
+    of the run made it."""
 
     @property
     def state(self) -> tuple[CallStatus, str]:
@@ -133,9 +133,9 @@ class CallRow(NamedTuple):
 
     @property
     def failed_attempts(self) -> int:
-        """How many attempts ended with an error, in whatever process (P131).
+        """How many attempts ended with an error, over all processes (P131).
 
-        A retry that was asked for by name begins to count anew.
+        A retry that was requested by name restarts the count.
         """
         count = 1 if self.failure is not None else 0
         for one in reversed(self.past):
@@ -146,7 +146,7 @@ class CallRow(NamedTuple):
 
     @property
     def lost_attempts(self) -> int:
-        """How many attempts recorded no outcome, in whatever process; counted the same way."""
+        """How many attempts recorded no outcome, over all processes, counted in the same way."""
         count = 1 if self.failure is None and self.status.in_doubt else 0
         for one in reversed(self.past):
             if one.outcome.endswith(_THEN_RETRIED):
@@ -155,13 +155,13 @@ class CallRow(NamedTuple):
         return count
 
     def kept_result(self) -> StoredResult:
-        """The result of a call that is done. LedgerCorrupt: nottwice cannot have written it so."""
+        """Return the result of a finished call. Raises LedgerCorrupt if the row has none."""
         if self.result is None:
             raise self._incomplete("result")
         return self.result
 
     def kept_failure(self) -> Failure:
-        """The same for the failure of one that failed."""
+        """Return the failure of a failed call. Raises LedgerCorrupt if the row has none."""
         if self.failure is None:
             raise self._incomplete("failure")
         return self.failure
@@ -174,10 +174,10 @@ class CallRow(NamedTuple):
         )
 
     def next_attempt(self, *, attempt_id: str, holder_id: str, now: float) -> CallRow:
-        """The PENDING row of one more attempt; the one before becomes history."""
+        """Return the PENDING row of another attempt. The previous attempt becomes history."""
         outcome = self.failure.failure_class.value if self.failure else LOST
         if self.status is CallStatus.FAILED and self.retry_at is None:
-            # The failure was final. Another attempt is only ever made if the caller asks for it.
+            # The failure was final. Another attempt is made only if the caller asks for it.
             outcome += _THEN_RETRIED
         before = PastAttempt(
             attempt=self.attempt,
@@ -203,7 +203,7 @@ class CallRow(NamedTuple):
 
     def done(self, result: StoredResult, *, now: float, settled_by: str | None = None) -> CallRow:
         """The receipt."""
-        # Field by field: this is in every call, and _replace takes twice as long.
+        # Field by field: this runs in every call, and _replace takes twice as long.
         return CallRow(
             self.identity,
             self.call_id,
@@ -231,14 +231,17 @@ class CallRow(NamedTuple):
         )
 
     def failed(self, failure: Failure, *, now: float, retry_at: float | None = None) -> CallRow:
-        """Nothing took effect; with ``retry_at`` another attempt is still due."""
+        """Return the row of a call without effect. ``retry_at``: when another attempt is due."""
         return self._replace(
             status=CallStatus.FAILED, failure=failure, finished_at=now, retry_at=retry_at
         )
 
     def unknown(self, failure: Failure, *, now: float, over: bool = True) -> CallRow:
-        """It may or may not have taken effect. Not ``over``: it was stopped from outside, and
-        what it had started may go on for as long as its process lives."""
+        """Return the row of a call that may or may not have taken effect.
+
+        Not ``over``: it was stopped from outside, and what it started may run for as long as its
+        process lives.
+        """
         return self._replace(
             status=CallStatus.UNKNOWN,
             failure=failure,
@@ -253,7 +256,7 @@ class Call:
     """One call as a tool and its ``verify`` hook see it (``nt.current_call()``)."""
 
     id: str
-    """Stable over attempts and restarts: put it into the upstream as a marker."""
+    """Stable over attempts and restarts. Send it to the upstream as a marker."""
     run_id: str
     tool: str
     step: str
@@ -263,7 +266,7 @@ class Call:
     """The idempotency key to send, for ``idempotent_with_key`` tools."""
     attempt: int
     first_started_at: float
-    """When the first attempt's intent was recorded; an effect cannot be older."""
+    """When the intent of the first attempt was recorded. An effect cannot be older."""
     started_at: float
 
 
@@ -285,10 +288,10 @@ def check_id(text: object, *, what: str) -> str:
     """Refuse an id that some store could not keep, log or print."""
     if not isinstance(text, str):
         raise InvalidId(f"{what} must be text, not {type(text).__name__}. Nothing happened.")
-    # The bare text: a member of a text enum has another one when it is formatted.
+    # Use the bare text: a member of a text enum is formatted differently.
     text = str.__str__(text)
     if not text:
-        raise InvalidId(f"{what} is empty. Nothing happened. Give it a name of your own.")
+        raise InvalidId(f"{what} is empty. Nothing happened. Give it a name.")
     if len(text) > MAX_ID_CHARACTERS:
         raise InvalidId(
             f"{what} has {len(text):,} characters; at most {MAX_ID_CHARACTERS} can be kept. "
@@ -304,18 +307,18 @@ def check_id(text: object, *, what: str) -> str:
 
 
 def child_node(parent: str, name: str) -> str:
-    """The node id of a step inside another scope; no name can imitate a path or a branch."""
+    """Return the node id of a step inside another scope. No name can imitate a path or a branch."""
     escaped = _escape(name)
     return escaped if parent == ROOT_NODE else f"{parent}/{escaped}"
 
 
 def branch_node(parent: str, index: int) -> str:
-    """The node id of one parallel branch."""
+    """Return the node id of one parallel branch."""
     return f"{parent}[{index}]"
 
 
 def child_checkpoint(parent: str, at: str | int | None) -> str:
-    """The checkpoint id of a visit; one segment a level, so that no two visits meet."""
+    """Return the checkpoint id of a visit. Each level adds one segment, so that no two collide."""
     return f"{parent}/{'' if at is None else _escape(str(at))}"
 
 

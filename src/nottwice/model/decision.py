@@ -1,14 +1,15 @@
 """What to do about a call: one pure function (D1).
 
-Promises kept here: P2 (an unsafe call in doubt is never run again without proof or a person),
-P3 (a keyed call is reissued only with its stored key, inside its window), P4 (``verify`` may
-only confirm while the old attempt may be alive), P130 (nothing is sent past an open review).
+Promises kept here: P2 (an unsafe call in doubt is never run again without proof or a person), P3 (a
+keyed call is reissued only with its stored key, inside its window), P4 (``verify`` may only confirm
+while the old attempt may be alive), P130 (nothing is sent past an open review).
 
-Why an expired lease or a fence is not enough: a paused worker wakes up and fires, fenced or not.
-Why a proven death is not enough either: its request may still be queued upstream, hence the
-settle time. Why "did not happen" from a person licenses: the person can look where we cannot.
-Why an open review forbids what a key or ``verify`` would allow (P130): what made us ask was true
-when we asked, and only a clock says that it is true no longer. A clock can be wrong.
+An expired lease or a fence is not enough, because a paused worker wakes up and fires, fenced or
+not. A proven death is not enough either, because the request may still be queued upstream; hence
+the settle time. "Did not happen" from a person licenses an attempt, because a person can look where
+nottwice cannot. An open review forbids what a key or ``verify`` would allow (P130), because the
+reason to ask was true when nottwice asked, and only a clock says that it no longer is. A clock can
+be wrong.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Attempt(enum.Enum):
 
 
 class Answer(enum.Enum):
-    """What a ``verify`` hook said."""
+    """What a ``verify`` hook answered."""
 
     HAPPENED = "happened"
     DID_NOT_HAPPEN = "did not happen"
@@ -39,7 +40,7 @@ class Answer(enum.Enum):
 
 
 class Settle(enum.Enum):
-    """Whether the upstream can still apply an attempt that is over."""
+    """Whether the upstream can still apply an attempt that has ended."""
 
     NOT_DECLARED = "not declared"
     WAITING = "not passed"
@@ -55,7 +56,7 @@ class DoubtVerdict(enum.Enum):
 
 @light_record(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """All that a decision depends on."""
+    """Everything that a decision depends on."""
 
     replay_class: ReplayClass
     """The stricter of the recorded and the current class (D12)."""

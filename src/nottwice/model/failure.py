@@ -1,8 +1,8 @@
 """What does a failed attempt mean (D4)?
 
-Promises: no effectful attempt is called harmless without proof or the word of its tool; what is
-recorded about a failure is plain, bounded text; nothing here reads a clock or rolls a die.
-What a client library's error proves about a request is read in `single_request.py`.
+Promises: no effectful attempt counts as harmless without proof or the statement of its tool; what
+is recorded about a failure is plain, bounded text; nothing here reads a clock or uses randomness.
+`single_request.py` reads what a client library's error proves about a request.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from nottwice.model.single_request import (
 
 _MOST_MESSAGE_CHARACTERS = 2_000
 _MOST_TYPE_CHARACTERS = 200
-# Causes can form a circle, and nobody chains this often in earnest.
+# Causes can form a circle, and no real chain is this long.
 _MOST_CAUSES = 10
 
 
@@ -48,7 +48,7 @@ class FailureClass(enum.Enum):
 
 @frozen_record(frozen=True, slots=True)
 class Failure:
-    """What is recorded about a failed attempt. Its texts are made safe to store and to show."""
+    """What is recorded about a failed attempt. Its texts are safe to store and to show."""
 
     failure_class: FailureClass
     error_type: str
@@ -70,7 +70,7 @@ class Failure:
 
     @classmethod
     def from_plain(cls, plain: object) -> Failure:
-        """Read a recorded failure; what ``to_plain`` cannot have written is ``LedgerCorrupt``."""
+        """Read a recorded failure. Raises LedgerCorrupt if ``to_plain`` cannot have written it."""
         match plain:
             case {
                 "failure_class": ("retryable" | "poison" | "ambiguous") as failure_class,
@@ -99,18 +99,18 @@ def classify(
     now: float,
     hide: Callable[[str], str] = str,
 ) -> Failure:
-    """Say what a failed attempt means: its own word first, then its classifier, then the default.
+    """Classify a failed attempt: by the error itself, then by the classifier, then by default.
 
-    By default every error of an effectful tool is ambiguous, and those of a pure tool follow the
-    classic table. No classifier is asked about an interruption: it strikes at any instruction, so
-    its type proves nothing. For a pure tool it counts as retryable, because nothing took effect
-    and nothing is wrong with the call; better still, ask ``is_interruption`` first and record
-    nothing. ``hide`` takes out of the text what must not be recorded, before it is cut.
+    By default every error of an effectful tool is ambiguous, and errors of a pure tool follow the
+    classic table. No classifier is asked about an interruption: it can strike at any instruction,
+    so its type proves nothing. For a pure tool an interruption counts as retryable, because nothing
+    took effect and nothing is wrong with the call. Better still, check ``is_interruption`` first
+    and record nothing. ``hide`` removes what must not be recorded from the text, before it is cut.
     """
     said: object = None
     note = ""
-    # The recorded failure of another call that the tool made (it has a call id) is no word of its
-    # own: the tool may have taken effect before or after that call.
+    # The recorded failure of another call that the tool made (it has a call id) says nothing about
+    # the tool itself, which may have taken effect before or after that call.
     quoted = read_attribute(error, "call_id") is not None
     failure_class = None if quoted else _spoken(error)
     if failure_class is None and classifier is not None and not is_interruption(error):
@@ -133,7 +133,7 @@ def classify(
 def is_interruption(error: BaseException) -> bool:
     """Whether the attempt was stopped from outside: Ctrl-C, exit, a cancelled task.
 
-    Everything outside ``Exception`` counts, so that trio and others need no list.
+    Everything outside ``Exception`` counts, so trio and other libraries need no list.
     """
     return not isinstance(error, Exception)
 
@@ -141,8 +141,8 @@ def is_interruption(error: BaseException) -> bool:
 def is_ledger_trouble(error: BaseException | None) -> bool:
     """Whether the ledger could not be used, which says nothing about the work.
 
-    Also in a group: tasks that were at it together meet a full disk together. What else failed
-    beside it will fail again, if it was not a consequence.
+    This looks into exception groups too: concurrent tasks run into a full disk together. Anything
+    else that failed with them will fail again, unless the ledger caused it.
     """
     if isinstance(error, BaseExceptionGroup):
         return any(map(is_ledger_trouble, error.exceptions))
@@ -150,7 +150,7 @@ def is_ledger_trouble(error: BaseException | None) -> bool:
 
 
 def was_interrupted(error: BaseException | None) -> bool:
-    """Whether work only stopped: its process was told to end, or the ledger could not be used.
+    """Whether work only stopped: its process was asked to end, or the ledger could not be used.
 
     Neither says anything about the work, so neither is its failure (P86, P126).
     """
@@ -158,9 +158,9 @@ def was_interrupted(error: BaseException | None) -> bool:
 
 
 def _spoken(word: object) -> FailureClass | None:
-    """The class that one of our own failures, or its type, stands for."""
+    """Return the class that one of nottwice's own failures, or its type, declares."""
     kind = word if isinstance(word, type) else type(word)
-    # Someone may inherit from two of them; then the one that promises least counts.
+    # A class may inherit from two of them. The one that promises least counts.
     if issubclass(kind, Ambiguous):
         return FailureClass.AMBIGUOUS
     if issubclass(kind, Permanent):
@@ -171,7 +171,7 @@ def _spoken(word: object) -> FailureClass | None:
 def _ask(
     classifier: Classifier, error: BaseException, *, effectful: bool
 ) -> tuple[FailureClass | None, object, str]:
-    """The classifier's opinion, the failure in which it said so, and a note for the record."""
+    """Return the classifier's opinion, the failure that states it, and a note for the record."""
     try:
         said: object = classifier(error)
     except Exception as fault:
@@ -190,7 +190,7 @@ def _ask(
 
 
 def _classic(error: BaseException) -> FailureClass:
-    """The classic table, for tools without effects: here a needless retry costs only time."""
+    """The classic table, for tools without effects. A needless retry costs only time here."""
     if is_interruption(error):
         return FailureClass.RETRYABLE
     for link in _causes(error):
@@ -207,7 +207,7 @@ def _classic(error: BaseException) -> FailureClass:
                 spoken = _spoken(link)
                 if spoken is not None:
                     return spoken
-                # A wrong value stays wrong, whatever happened on the way to it.
+                # A wrong value stays wrong, whatever happened before it.
                 if isinstance(link, (TypeError, ValueError, LookupError, ArithmeticError)):
                     return FailureClass.POISON
             case _:
@@ -216,7 +216,7 @@ def _classic(error: BaseException) -> FailureClass:
 
 
 def _any_status(error: BaseException) -> int | None:
-    """An HTTP status on an error of any library, known or not."""
+    """Return an HTTP status from an error of any library, known or not."""
     for holder in (error, read_attribute(error, "response")):
         for name in ("status_code", "status", "code"):
             status = read_attribute(holder, name)
@@ -226,7 +226,7 @@ def _any_status(error: BaseException) -> int | None:
 
 
 def _wait_of(error: BaseException, *, now: float) -> float | None:
-    """The wait that the error, or the answer that led to it, asks for."""
+    """Return the wait that the error asks for, or the response that led to it."""
     for link in _causes(error):
         wishes = (
             read_attribute(link, "retry_after"),
@@ -264,13 +264,13 @@ def single_request(error: BaseException) -> FailureClass | None:
     """Classify the errors of a tool that makes exactly one request and does nothing after it.
 
     Knows httpx, requests, urllib3, urllib, http.client, aiohttp, smtplib and plain sockets.
-    Retryable and poison need proof that the request had no effect; once bytes may have left,
-    the answer is ambiguous; errors of other libraries get no opinion.
+    Retryable and poison need proof that the request had no effect. Once bytes may have left, the
+    answer is ambiguous. For errors of other libraries it returns None.
 
-    What cannot be seen, and is the tool's part of the bargain: requests that the tool, an SDK
-    or a retrying wrapper made and gave up before this one; and an intermediary that answers 503
-    for a request which it had already passed on (some service meshes do). Retries inside
-    urllib3 and aiohttp, and redirects that were followed, are found and make it ambiguous.
+    Two things cannot be seen, and the tool must rule them out: requests that the tool, an SDK or a
+    retrying wrapper made and abandoned before this one; and an intermediary that answers 503 for a
+    request that it had already passed on (some service meshes do). Retries inside urllib3 and
+    aiohttp, and redirects that were followed, are detected and make the failure ambiguous.
     """
     sign = read_sign(error)
     match sign:
@@ -292,10 +292,10 @@ def single_request(error: BaseException) -> FailureClass | None:
 
 
 def parse_retry_after(text: str, *, now: float) -> float | None:
-    """Read a Retry-After header, seconds or an HTTP date, as seconds from ``now``; else None."""
+    """Read a Retry-After header, seconds or an HTTP date, as seconds from ``now``. Else None."""
     text = text.strip()
-    # A fraction and a sign are outside the standard, but they are sent, and what they mean is
-    # plain. Only ASCII digits: float() would also take "1_0", "1e3" and "nan".
+    # A fraction and a sign are outside the standard, but they are sent, and their meaning is plain.
+    # Only ASCII digits count: float() would also take "1_0", "1e3" and "nan".
     if re.fullmatch(r"[+-]?[0-9]{1,400}(\.[0-9]{1,400})?", text):
         return plain_wait(float(text))
     try:
@@ -314,7 +314,7 @@ def parse_retry_after(text: str, *, now: float) -> float | None:
 
 
 def plain_wait(value: object, *, now: float | None = None) -> float | None:
-    """Seconds to wait from what a tool or a header says; nonsense is None, the past is 0."""
+    """Return the stated wait in seconds. Nonsense is None, the past is 0."""
     if isinstance(value, str) and now is not None:
         return parse_retry_after(value, now=now)
     if isinstance(value, bool) or not isinstance(value, int | float):

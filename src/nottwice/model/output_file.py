@@ -1,7 +1,7 @@
 """Which file did a step write? The one that it returned as ``output_file`` (S1).
 
-A step says so itself: ``return {"output_file": "report.md"}``. Or it returns the result of a tool
-that says so, as the recipes that write a file do: ``return {"report": write_file(...)}``.
+A step names it itself: ``return {"output_file": "report.md"}``. Or it returns the result of a tool
+that names it, as the recipes that write a file do: ``return {"report": write_file(...)}``.
 Promise kept here: P176.
 """
 
@@ -15,7 +15,7 @@ _MOST_CHARACTERS = 4096
 
 
 def named_in(value: object) -> str | None:
-    """The file that a value names as its ``output_file``; None: it names none."""
+    """Return the file that a value names as its ``output_file``, or None."""
     found = value.get(NAME) if isinstance(value, Mapping) else None
     return found if isinstance(found, str) and _can_be_written(found) else None
 
@@ -23,9 +23,9 @@ def named_in(value: object) -> str | None:
 def named_by_step(
     changes: Mapping[str, Any], additions: Mapping[str, Sequence[Any]], state: Mapping[str, Any]
 ) -> str | None:
-    """The file that a step named in what it returned: itself, or by the last result in it.
+    """Return the file that a step named in its return value: directly, or in its last result.
 
-    A step that returns the whole state, ``{**state, ...}``, says nothing about what it found there.
+    A step that returns the whole state, ``{**state, ...}``, does not name the files already in it.
     """
     returned = _names(changes)
     if returned and state and state.keys() <= changes.keys() | additions.keys():
@@ -37,14 +37,14 @@ def named_by_step(
 
 
 def _names(parts: Mapping[str, Any]) -> dict[str, str]:
-    """The file that each part names, and under ``output_file`` the one that is named there."""
+    """Return the file that each part names. Under ``output_file`` it is the value itself."""
     named = {key: name for key, part in parts.items() if (name := named_in(part))}
     own = named_in(parts)
     return {**named, NAME: own} if own else named
 
 
 def _can_be_written(name: str) -> bool:
-    """Whether every store can keep this text; names of files may be bytes that are no text."""
+    """Whether every store can keep this text. File names may be bytes that are not text."""
     try:
         name.encode()
     except UnicodeEncodeError:

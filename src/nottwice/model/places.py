@@ -1,4 +1,4 @@
-"""Where in a run are two things, seen from each other? Questions about node and checkpoint ids."""
+"""How do two places in a run relate? Questions about node and checkpoint ids."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from nottwice.model.run import StepRecord, StepStatus
 
 
 def is_inside(node_id: str, outer: str) -> bool:
-    """Whether a node is another one, a branch of it or a step in it."""
+    """Whether a node is ``outer`` itself, a branch of it, or a step in it."""
     return node_id == outer or node_id.startswith((outer + "/", outer + "["))
 
 
@@ -18,22 +18,22 @@ def is_visit_of(checkpoint_id: str, visit: str) -> bool:
 
 
 def is_run_wide(node_id: str) -> bool:
-    """Whether a call was made for the run as a whole and not in a step of it.
+    """Whether a call was made for the run as a whole and not in one of its steps.
 
-    Such calls may have a branch of their own each, so that one that waits stops no other.
+    Each such call may have its own branch, so that one that waits does not stop the others.
     """
     return re.fullmatch(r"/(\[\d+\])?", node_id) is not None
 
 
 def branches_differ(one: str, other: str) -> bool:
-    """Whether two nodes lie in different parallel branches of the same step."""
+    """Whether two nodes are in different parallel branches of the same step."""
     mine, theirs = branch_path(one), branch_path(other)
     shorter = min(len(mine), len(theirs))
     return mine[:shorter] != theirs[:shorter]
 
 
 def branch_path(node_id: str) -> list[str]:
-    """The branches around a node, outermost first: each as everything up to its index.
+    """Return the branches around a node, outermost first, each as everything up to its index.
 
     The outermost is the run itself, and its name is empty.
     """
@@ -41,13 +41,13 @@ def branch_path(node_id: str) -> list[str]:
 
 
 def was_left(step: StepRecord, graph_id: str | None) -> bool:
-    """Whether a run left a step behind, never done, when it went over to another version."""
+    """Whether a run left a step unfinished when it moved to another version."""
     if graph_id is None or step.status is StepStatus.DONE:
         return False
     return not is_visit_of(step.checkpoint_id, graph_id)
 
 
 def shown_node(node_id: str) -> str:
-    """A node as people name it: a graph's parallel branch puts its index before the name."""
+    """Return a node as people name it. In a node id, a branch index comes before the name."""
     found = re.match(r"/\[(\d+)\]/(.+)", node_id)
     return node_id if found is None else f"{found[2]}, branch {found[1]}"

@@ -1,8 +1,8 @@
-"""What a policy is shown before a call is made, and what it can say about it (L9).
+"""What a policy sees before a call is made, and what it can answer (L9).
 
-A policy allows a call, denies it, asks a person, or stops the run. It may charge the call to
-meters, which count in the ledger: how often, how much. A charge becomes durable with the intent of
-its call, or not at all, so no restart and no second worker forgets or exceeds it.
+A policy allows a call, denies it, asks a person, or stops the run. It may charge the call to meters
+in the ledger, which count how often or how much. A charge becomes durable with the intent of its
+call, or not at all, so no restart and no second worker forgets or exceeds it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MILLIONTHS = 1_000_000
 
 
 class RulingKind(enum.Enum):
-    """What a policy can say."""
+    """What a policy can answer."""
 
     ALLOW = "allow"
     ASK = "ask"
@@ -37,24 +37,24 @@ _STRICTNESS = {kind: number for number, kind in enumerate(RulingKind)}
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class Charge:
-    """An amount to be counted by a meter, and how much the meter may show with it."""
+    """An amount for a meter to count, and the limit of that meter."""
 
     meter: str
     amount: int
-    """In millionths, as everything that is counted: sums of them are exact."""
+    """In millionths, like every counted amount, so that sums are exact."""
     at_most: int | None = None
-    """None: it is only counted."""
+    """None: the amount is only counted."""
     window_seconds: float | None = None
-    """How far back the limit looks; None: to the beginning of the ledger."""
+    """How far back the limit looks. None: to the beginning of the ledger."""
     otherwise: RulingKind = RulingKind.DENY
-    """What is said of a call for which the meter has no room."""
+    """The ruling for a call that exceeds the limit of the meter."""
     if_failed: bool = False
-    """Whether a call still counts that failed without effect."""
+    """Whether a call that failed without effect still counts."""
 
 
 @frozen_record(frozen=True, slots=True)
 class Ruling:
-    """What a policy says about one call; made by ``policy.allow``, ``policy.deny`` and so on."""
+    """What a policy says about one call. Made by ``policy.allow``, ``policy.deny`` and so on."""
 
     kind: RulingKind
     why: str = ""
@@ -78,17 +78,17 @@ ReadMeter = Callable[[str, float | None], int]
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class ProposedCall:
-    """A call that somebody wants to make: all that a policy sees of it."""
+    """A call that is about to be made: everything that a policy sees of it."""
 
     tool: str
     replay_class: str
     tags: tuple[str, ...]
     rate_class: str | None
     arguments: dict[str, Any]
-    """As they are recorded, defaults included; a copy, so changing them changes nothing."""
+    """The recorded arguments, defaults included. This is a copy; changing it has no effect."""
     run_id: str
     step: str
-    """The step or node in which it is asked for; ``/`` outside of any."""
+    """The step or node that makes the call; ``/`` outside of any."""
     call_id: str
     label: str | None
     """The label of a deliberate repeat."""
@@ -101,26 +101,26 @@ class ProposedCall:
         return ReplayClass(self.replay_class).effectful
 
     def charged(self, meter: str, *, per: Duration | None = None) -> float:
-        """What was charged to a meter so far, by all runs of the ledger: the cost so far.
+        """Return what all runs of the ledger have charged to a meter so far.
 
-        ``per``: how far back to look, ``"1h"`` for example; None: to the beginning.
+        ``per``: how far back to look, ``"1h"`` for example. None: to the beginning.
         """
         seconds = None if per is None else parse_duration(per, what="per")
         return self.read_meter(meter, seconds) / _MILLIONTHS
 
 
 def strictest(rulings: Iterable[RulingKind]) -> RulingKind:
-    """What several policies say together: the strictest of what each says."""
+    """Return the strictest of several rulings."""
     return max(rulings, key=_STRICTNESS.__getitem__, default=RulingKind.ALLOW)
 
 
 def read_kind(word: object, *, what: str) -> RulingKind:
-    """What a ready-made policy is to say, from ``"deny"`` and so on."""
+    """Read what a ready-made policy answers, from ``"deny"`` and so on."""
     try:
         return RulingKind(word)
     except ValueError:
         known = ", ".join(repr(kind.value) for kind in RulingKind)
-        raise UsageError(f"{what}={word!r} is nothing a policy can say. Use {known}.") from None
+        raise UsageError(f"{what}={word!r} is not a ruling. Use {known}.") from None
 
 
 def new_charge(
@@ -132,7 +132,7 @@ def new_charge(
     otherwise: object = "deny",
     if_failed: bool = False,
 ) -> Charge:
-    """A charge of a plain number; UsageError if it cannot be counted."""
+    """Return a charge of a plain number. Raises UsageError if it cannot be counted."""
     return Charge(
         meter=check_id(meter, what="The name of a meter"),
         amount=in_millionths(amount, what=f"The amount for meter {meter!r}"),
@@ -144,19 +144,19 @@ def new_charge(
 
 
 def in_millionths(amount: object, *, what: str) -> int:
-    """An amount as it is counted, rounded up; money may come as text, as decimals are recorded."""
+    """Return an amount in millionths, rounded up. Text is accepted, as decimals are recorded."""
     if isinstance(amount, bool) or not isinstance(amount, int | float | str | Decimal):
-        raise UsageError(f"{what} must be a number, and {amount!r} is none.")
+        raise UsageError(f"{what} must be a number, and {amount!r} is not.")
     try:
-        # A number of thousands of digits cannot even be written; Decimal takes it as it is.
+        # An integer of thousands of digits cannot be written as text, but Decimal accepts it.
         exact = Decimal(amount) if isinstance(amount, int) else Decimal(str(amount))
         if not exact.is_finite() or not 0 <= exact <= MOST_AMOUNT:
             raise UsageError(f"{what} must be from 0 to {MOST_AMOUNT}, and is {exact:.6g}.")
     except InvalidOperation:
-        raise UsageError(f"{what} must be a number, and {amount!r} is none.") from None
+        raise UsageError(f"{what} must be a number, and {amount!r} is not.") from None
     return int((exact * _MILLIONTHS).to_integral_value(rounding=ROUND_CEILING))
 
 
 def shown_amount(amount: int) -> str:
-    """Millionths as a person writes the number."""
+    """Return millionths as a person would write the number."""
     return f"{Decimal(amount) / _MILLIONTHS:f}"

@@ -1,8 +1,8 @@
-"""How does a text from elsewhere stay one line that steers nothing? (O1)
+"""How does foreign text stay on one line and control nothing? (O1)
 
-Ids, errors, event names and texts of an upstream reach logs and terminals. Everything in them that
-is not printable is spelled out: ends of lines, escapes, carriage returns, NUL, marks that turn the
-direction of writing around, halves of characters. Promise kept here: P94.
+Ids, errors, event names and upstream texts reach logs and terminals. Every unprintable character in
+them is escaped: line ends, escape sequences, carriage returns, NUL, marks that change the writing
+direction, lone surrogates. Promise kept here: P94.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def one_line(text: str) -> str:
-    """The text on one line, with everything escaped that a terminal could take for a command."""
+    """Return the text on one line, with everything escaped that could control a terminal."""
     return text if text.isprintable() else "".join(map(_visible, text))
 
 

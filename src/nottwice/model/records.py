@@ -1,13 +1,13 @@
-"""How are records made, of which there are some two hundred kinds?
+"""How are the roughly two hundred kinds of records made?
 
-They are frozen dataclasses. What ``dataclasses`` writes for each kind is the same again and again,
-and is compiled at every start: half of the time that it took to import nottwice. So all kinds share
-one way to be shown, compared, hashed and frozen, and only ``__init__`` is made for each.
+They are frozen dataclasses. The methods that ``dataclasses`` generates are the same for each kind,
+and are compiled at every start; that took half of the time to import nottwice. So all kinds share
+their repr, comparison, hash and freezing, and only ``__init__`` is generated for each.
 
-Freezing costs, too: a frozen field is set by way of ``__setattr__``, several times as slow as a
-plain assignment, and the dozen records of one guarded call took longer to fill than its arguments
-took to hash. So the few kinds that every call makes are frozen for the type checker only, which
-reads all the code there is that handles them.
+Freezing costs time too. A frozen field is set through ``__setattr__``, several times slower than a
+plain assignment, and filling the dozen records of one guarded call took longer than hashing its
+arguments. So the few kinds that every call makes are frozen for the type checker only, which reads
+all the code that handles them.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ __all__ = ["frozen_record", "light_record"]
 T = TypeVar("T")
 
 if TYPE_CHECKING:
-    # One and the same to the type checker: it refuses every assignment to a field.
+    # To the type checker both are the same: it refuses every assignment to a field.
     from dataclasses import dataclass as frozen_record
     from dataclasses import dataclass as light_record
 else:
 
     def frozen_record(*, eq: bool = True, **options: bool) -> Callable[[type[T]], type[T]]:
-        """A frozen dataclass with slots: each field is set once."""
+        """Make a frozen dataclass with slots. Each field is set once."""
 
         def make(kind: type[T]) -> type[T]:
             made = _made(kind, eq=eq, **options)
@@ -37,7 +37,7 @@ else:
         return make
 
     def light_record(**options: bool) -> Callable[[type[T]], type[T]]:
-        """The same, frozen for the type checker only, and filled without detours."""
+        """Make the same, but frozen for the type checker only, and faster to fill."""
         return lambda kind: _made(kind, eq=True, **options)
 
 
@@ -45,7 +45,7 @@ def _made(
     kind: type[Any], *, frozen: bool, slots: bool, eq: bool, kw_only: bool = False
 ) -> type[Any]:
     if not frozen or not slots:
-        raise TypeError(f"{kind.__qualname__} is no record: records are frozen and have slots.")
+        raise TypeError(f"{kind.__qualname__} is not a record: records are frozen and have slots.")
     made: Any = dataclass(repr=False, eq=False, slots=True, kw_only=kw_only)(kind)
     if "__repr__" not in kind.__dict__:
         made.__repr__ = _shown
@@ -82,7 +82,7 @@ def _refuse(self: Any, name: str) -> None:
 
 
 class _Names(NamedTuple):
-    """Of the fields of one kind of record."""
+    """The names of the fields of one kind of record."""
 
     shown: tuple[str, ...]
     compared: tuple[str, ...]
@@ -90,7 +90,7 @@ class _Names(NamedTuple):
 
 @cache
 def _names(kind: Any) -> _Names:
-    # Not before it is asked for: most kinds are never compared, and hardly any is ever shown.
+    # Computed on first use: most kinds are never compared, and hardly any is ever shown.
     declared = fields(kind)
     return _Names(
         tuple(field.name for field in declared if field.repr),

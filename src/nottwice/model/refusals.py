@@ -1,8 +1,8 @@
-"""Where is a value not plain data, what stands there, and what should stand there instead?
+"""Where is a value not plain data, what is there, and what should be there instead?
 
-This is the slow, explaining form of the rule that `values.py` applies to every call: it runs once a
-value is known not to be plain. It never calls the value's own code and never quotes its contents,
-which may be secret; only keys appear, shortened, in the path.
+This is the slow, explaining form of the rule that `values.py` applies to every call. It runs only
+for a value that is not plain. It never calls the value's own code and never quotes its contents,
+which may be secret. Only keys appear, shortened, in the path.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final
 from nottwice.model.saving.frozen import kind_of
 
 MAX_DEPTH: Final = 128
-# Items of all lists and objects together, each as often as it would be written.
+# The items of all lists and objects together, each counted as often as it would be written.
 MAX_ITEMS: Final = 1_000_000
 # About 2,470 digits: beyond any key or modulus in use, and below the 4,300 digits at which Python
 # refuses to convert an integer to text.
@@ -29,7 +29,7 @@ _Fault = tuple[str, str]
 
 @dataclass(frozen=True)
 class Refusal:
-    """The first thing in reading order that is not plain; what reads on after the path."""
+    """The first part in reading order that is not plain. ``what`` continues the path."""
 
     path: str
     what: str
@@ -37,7 +37,7 @@ class Refusal:
 
 
 def find_refusal(value: object, *, root: str = "$") -> Refusal:
-    """Explain a value that is not plain; paths read like ``$.items[3]["unit price"]``."""
+    """Explain why a value is not plain. Paths read like ``$.items[3]["unit price"]``."""
     found = next(_faults(value, ()), None)
     if found is None:
         return Refusal(root, "was changed while it was read", "Keep other threads away from it.")
@@ -46,8 +46,8 @@ def find_refusal(value: object, *, root: str = "$") -> Refusal:
 
 
 def is_too_long(number: int) -> bool:
-    """Whether we, or Python, refuse to write this integer as digits."""
-    # A program may have lowered Python's own limit; then the lower one counts.
+    """Whether nottwice or Python refuses to write this integer as digits."""
+    # A program may have lowered Python's own limit. Then the lower limit counts.
     digits = sys.get_int_max_str_digits() or sys.maxsize
     bits = number.bit_length()
     return bits > MAX_INTEGER_BITS or bits * 0.30103 + 1 > digits
@@ -66,7 +66,7 @@ def _faults(item: Any, steps: _Steps) -> Iterator[tuple[_Steps, _Fault]]:
 
 
 def _fault_of(item: Any, *, depth: int) -> _Fault | None:
-    """What is wrong with one item, its contents left aside, and what to do instead."""
+    """Return what is wrong with one item, apart from its contents, and what to do instead."""
     kind = kind_of(item)
     if item is None or kind is bool:
         return None
@@ -105,7 +105,7 @@ def _fault_of_text(text: str, where: str) -> _Fault | None:
 
 
 def spell_path(root: str, steps: Sequence[str | int]) -> str:
-    """A path for a person; the middle of a very long one is left out."""
+    """Return a path for a person. The middle of a very long path is left out."""
     if len(steps) > 16:
         return f"{spell_path(root, steps[:8])}…{spell_path('', steps[-7:])}"
     return root + "".join(map(_step, steps))
@@ -117,7 +117,7 @@ def _step(step: str | int) -> str:
     name = _shortened(step)
     if name.isidentifier():
         return f".{name}"
-    # What is not printable, such as a control character, must not reach a terminal or a log.
+    # Unprintable characters, such as control characters, must not reach a terminal or a log.
     return f"[{json.dumps(name, ensure_ascii=not name.isprintable())}]"
 
 
@@ -130,8 +130,8 @@ def _type_name(kind: type) -> str:
     return name if kind.__module__ == "builtins" else f"{kind.__module__}.{name}"
 
 
-# By name, because importing a dozen modules to word an error would slow every start down. The
-# first line that names one of the value's classes decides, hence Enum before str and int.
+# By name, because importing a dozen modules for an error text would slow down every start. The
+# first line that names one of the value's classes decides, so Enum comes before str and int.
 _REMEDIES: Final = {
     "enum.Enum": "Use its .value.",
     "bytes bytearray memoryview": "Encode it as text, for example base64.",
@@ -156,7 +156,7 @@ _REMEDIES: Final = {
 def _remedy_for(kind: type) -> str:
     names = set()
     for each in kind.__mro__:
-        # Only the outermost module: the inner ones move between versions of a library.
+        # Only the outermost module counts: inner modules move between versions of a library.
         package = each.__module__.partition(".")[0]
         names.add(each.__name__ if package == "builtins" else f"{package}.{each.__name__}")
     for known, remedy in _REMEDIES.items():

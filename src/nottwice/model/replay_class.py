@@ -1,8 +1,8 @@
 """What does a second run of a tool do to the world, and what follows from that?
 
-A replay class is one entry of the table below. All other code asks it a question, and none compares
-it with a member: a house rule checks that. So a new class is a new entry, unless it has its own
-way to end a doubt, which is then a branch in ``decision.py``.
+A replay class is one entry of the table below. All other code asks it questions, and none compares
+it with a member; a house rule checks that. So a new class is a new entry. Only a class with its own
+way to end a doubt also needs a branch in ``decision.py``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class _Traits(NamedTuple):
-    """What is true of every tool of a class."""
+    """What is true for every tool of a class."""
 
     effectful: bool
     keyed: bool
@@ -43,29 +43,29 @@ _TRAITS = {
 
 
 class ReplayClass(enum.Enum):
-    """What a second run of a tool does to the world (T1); the strictest class comes last."""
+    """What a second run of a tool does to the world (T1). The strictest class comes last."""
 
     PURE = "pure"
     IDEMPOTENT_WITH_KEY = "idempotent_with_key"
     UNSAFE_ON_REPLAY = "unsafe_on_replay"
 
     effectful: bool
-    """A run of the tool changes something outside of this process."""
+    """Running the tool changes something outside of this process."""
     records_intent: bool
     """The intent of a call is durable before the tool runs."""
     may_rerun: bool
-    """A call without a receipt is simply run again, whatever became of earlier attempts."""
+    """A call without a receipt is simply run again, whatever happened to earlier attempts."""
     keyed: bool
-    """The upstream recognises a key: a call in doubt may be sent again with its stored one."""
+    """The upstream recognises a key. A call in doubt may be resent with its stored key."""
     needs_proof: bool
     """Only ``verify`` or a person can end a doubt."""
     kept_as: str
     """The field of ``Retention`` that says how long a receipt is kept."""
     second_run: str
-    """Whether a second run does harm, in words; ``{window}`` is how long a key is remembered."""
+    """Whether a second run does harm, in words. ``{window}``: how long a key is remembered."""
 
     def __init__(self, text: object) -> None:
-        """What follows from the traits is computed once: every call looks it up."""
+        """Compute what follows from the traits once, because every call looks it up."""
         traits = _TRAITS[str(text)]
         self.effectful = self.records_intent = traits.effectful
         self.may_rerun = not traits.effectful
@@ -74,7 +74,7 @@ class ReplayClass(enum.Enum):
         self.kept_as = traits.kept_as
         self.second_run = traits.second_run
 
-    # Every call looks its class up. What an enumeration does instead is written in Python.
+    # Every call looks its class up, and the versions in ``enum`` are written in Python.
     __hash__ = object.__hash__
 
 
@@ -83,5 +83,5 @@ STRICTEST = _STRICTNESS[-1]
 
 
 def stricter(one: ReplayClass, other: ReplayClass) -> ReplayClass:
-    """The stricter of two classes: new code may tighten a recorded class, never loosen it (D12)."""
+    """Return the stricter class: new code may tighten a recorded class, never loosen it (D12)."""
     return max(one, other, key=_STRICTNESS.index)

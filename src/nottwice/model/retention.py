@@ -1,9 +1,9 @@
-"""How long is kept what a run leaves behind? (L8)
+"""How long are the records of a run kept? (L8)
 
-Everything is counted from the end of a run, or of the last run of its family: a run and those that
-it has spawned are kept and removed together. So a row outlives its run, however long that was, by
-at least the longest pause that somebody may make before he opens the run again. The row of a key
-also outlives the upstream's memory of it. Promise kept here: P87.
+All periods start at the end of a run, or of the last run of its family: a run and its child runs
+are kept and removed together. So a row outlives its run, however long the run took, by at least the
+longest pause that is allowed before the run is opened again. The row of a key also outlives the
+upstream's memory of the key. Promise kept here: P87.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from nottwice.model.replay_class import STRICTEST, ReplayClass, stricter
 from nottwice.model.tool import Duration, Tool, parse_duration
 
 LONGEST_PAUSE_SECONDS = 14 * 86_400.0
-"""A run that waits on people may rest this long, and nobody has to say so."""
+"""How long a run that waits for people may rest without any setting."""
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class Retention:
     """How long things are kept after their run has ended; each at least 14 days.
 
-    ``checkpoints``: all versions but the last; ``pure``, ``keyed``, ``unsafe``: the rows of a
-    class, where their tool does not say ``keep=``; ``failed``: anything of a run that failed and
-    could be resumed. Durations such as ``"90d"``, or timedeltas.
+    ``checkpoints``: all versions but the last. ``pure``, ``keyed``, ``unsafe``: the rows of a
+    class, unless their tool sets ``keep=``. ``failed``: everything of a run that failed and could
+    be resumed. Durations such as ``"90d"``, or timedeltas.
     """
 
     checkpoints: Duration = "30d"
@@ -51,21 +51,21 @@ class Retention:
 
     @staticmethod
     def of(period: Duration) -> Retention:
-        """The same for everything, whatever its class."""
+        """Return the same period for everything, whatever its class."""
         same = timedelta(seconds=_period("older than", period))
         return Retention(checkpoints=same, pure=same, keyed=same, unsafe=same, failed=same)
 
     def seconds_of(self, name: str) -> float:
-        """How long one of these is kept."""
+        """Return how long one of these is kept."""
         return parse_duration(getattr(self, name), what=name)
 
     @property
     def shortest_seconds(self) -> float:
-        """Before this nothing at all is due."""
+        """The shortest period. Before it has passed, nothing is due."""
         return self.seconds_of("checkpoints")
 
     def due_at(self, row: CallRow, *, tool: Tool | None, ended_at: float) -> float:
-        """From when on a row may go, if its family ended then."""
+        """Return when a row may be removed, if its family ended at ``ended_at``."""
         kind = row.replay_class if tool is None else stricter(row.replay_class, tool.replay_class)
         if row.status.in_doubt and kind.effectful:
             # It may have happened, so it is kept as long as the strictest class.
@@ -77,7 +77,7 @@ class Retention:
 
 
 def _window_closes_at(row: CallRow, tool: Tool | None) -> float:
-    """Until when the upstream may know the key; some count from its last use."""
+    """Return until when the upstream may know the key. Some count from its last use."""
     if row.key is None:
         return 0.0
     declared = 0.0 if tool is None else tool.window_seconds or 0.0
@@ -91,8 +91,8 @@ def _period(name: str, given: Duration) -> float:
         raise UsageError(f"{error} Nothing was removed.") from None
     if seconds < LONGEST_PAUSE_SECONDS:
         raise UsageError(
-            f"{name}={given!r} is too short: a run that waits on people may rest for 14 days "
-            "before somebody opens it again, and would then do everything once more. Nothing was "
-            "removed. Keep things for at least 14d."
+            f"{name}={given!r} is too short: a run that waits for people may rest for 14 days "
+            "before it is opened again, and would then repeat everything. Nothing was removed. "
+            "Keep things for at least 14d."
         )
     return seconds

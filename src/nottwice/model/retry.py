@@ -1,7 +1,7 @@
-"""Is a failed call tried again, and when? The one place that decides it (D4).
+"""Is a failed call retried, and when? This is the only place that decides it (D4).
 
 Pure tools, effects, calls in doubt and questions to a model all ask here. Nothing here reads a
-clock or draws by chance: the caller brings the number. Promise kept here: P131.
+clock or uses randomness: the caller passes the number. Promise kept here: P131.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from nottwice.model.records import frozen_record
 
 @frozen_record(frozen=True, slots=True)
 class RetryPolicy:
-    """How often and how soon a call is tried again, in whatever process (P131).
+    """How often and how soon a call is retried, over all processes (P131).
 
-    ``attempts`` counts the attempts that ended with an error, the first included. ``reissues``
-    bounds how often a call in doubt is sent again because its process died; then a person is asked.
+    ``attempts`` counts the attempts that ended with an error, including the first. ``reissues``
+    limits how often a call in doubt is sent again because its process died; then a person is asked.
     """
 
     attempts: int = 4
@@ -31,14 +31,14 @@ class RetryPolicy:
 
     def __post_init__(self) -> None:
         if not _is_whole(self.attempts, least=1):
-            self._refuse("attempts", "a whole number from 1 on; the first attempt counts")
+            self._refuse("attempts", "a whole number of at least 1; the first attempt counts")
         if not _is_whole(self.reissues, least=0):
-            self._refuse("reissues", "a whole number from 0 on")
+            self._refuse("reissues", "a whole number of at least 0")
         for name in ("first_seconds", "most_seconds", "most_retry_after_seconds"):
             if not _is_number(getattr(self, name), least=0.0):
-                self._refuse(name, "a finite number from 0 on")
+                self._refuse(name, "a finite number of at least 0")
         if not _is_number(self.factor, least=1.0):
-            self._refuse("factor", "a finite number from 1 on")
+            self._refuse("factor", "a finite number of at least 1")
         if self.first_seconds > self.most_seconds:
             self._refuse("first_seconds", f"at most most_seconds, {self.most_seconds!r}")
 
@@ -50,15 +50,16 @@ class RetryPolicy:
 
     @property
     def longest_seconds(self) -> float:
-        """No wait before a next attempt is longer, whatever a clock says."""
+        """The longest wait before a next attempt, whatever a clock says."""
         return max(self.most_seconds, self.most_retry_after_seconds)
 
     def why_not_again(
         self, failure: Failure | None, *, failed_attempts: int, lost_attempts: int = 0
     ) -> str:
-        """Why no further attempt is made unless a person or the caller asks; empty: one is made.
+        """Say why there is no automatic further attempt. Empty: there is one.
 
-        ``failure``: how the last attempt ended; None: its process died. This is the whole rule.
+        A person or the caller may still ask for one. ``failure``: how the last attempt ended. None:
+        its process died. This is the whole rule.
         """
         if lost_attempts > self.reissues:
             return f"its retry policy allows {self.reissues} reissues after a crash"
@@ -69,18 +70,18 @@ class RetryPolicy:
         if failure.failure_class is FailureClass.POISON:
             return "its last error says that trying again cannot help"
         if (failure.retry_after_seconds or 0.0) > self.most_retry_after_seconds:
-            # It is not cut short, because coming back early is what it forbids.
+            # The wait is not cut short, because an early retry is just what the upstream forbids.
             return "its upstream asks for a longer wait than its retry policy allows"
         return ""
 
     def delay_seconds(
         self, failure: Failure | None, *, failed_attempts: int, random_unit: float
     ) -> float | None:
-        """How long to wait after a failure; None: no further attempt is made.
+        """Return how long to wait after a failure. None: no further attempt is made.
 
-        Exponential and capped, with full jitter: ``random_unit``, from 0 to 1, picks a point
-        between nothing and the cap, so that callers who failed together do not return together.
-        Retry-After is a floor.
+        The delay is exponential and capped, with full jitter: ``random_unit``, from 0 to 1, picks a
+        point between nothing and the cap, so that callers that failed together do not return
+        together. Retry-After is a lower bound.
         """
         if failed_attempts < 1 or not 0.0 <= random_unit <= 1.0:
             raise UsageError(
@@ -107,5 +108,5 @@ def _is_number(value: object, *, least: float) -> bool:
     return seconds is not None and seconds == value and seconds >= least
 
 
-# Made last: a policy checks itself with the functions above.
+# Defined last, because a policy checks itself with the functions above.
 NO_RETRY = RetryPolicy(attempts=1)

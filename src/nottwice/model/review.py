@@ -1,9 +1,10 @@
 """Reviews: what a person must decide, the verbs of each kind, and decisions (H2).
 
-A review goes open → decided → used, or open → closed when nobody needs the answer any more.
-A decision may be undone until it is used. Some reviews are about what may have happened already:
-while one is open, nothing new happens in the run (D11). Others ask first, before anything is done
-(questions, approvals): they hold back only who asked, so that many branches can ask at once.
+A review goes open → decided → used, or open → closed when the answer is no longer needed. A
+decision may be undone until it is used. Some reviews are about what may already have happened:
+while one is open, nothing new happens in the run (D11). Others ask before anything is done
+(questions, approvals). They hold back only the code that asked, so that many branches can ask at
+the same time.
 """
 
 from __future__ import annotations
@@ -19,20 +20,19 @@ from nottwice.model.records import frozen_record
 COPIED: Final = "copy"
 ACCOUNTED_FOR: Final = "account for copy"
 VOUCHED: Final = "vouch for run"
-"""What the audit calls it when a ledger is found to be a copy, when that no longer matters, and
-when it does not matter for one run."""
+"""Audit actions: a ledger is found to be a copy, the copy is accounted for, or one run of it is
+vouched for."""
 HELD: Final = "hold run"
-"""What it is called when a run of a copy is first opened, and held: it says how it was found."""
+"""Audit action: a run of a copy is first opened and held. The entry says how it was found."""
 FAILOVER: Final = "failover"
 LOST: Final = "lost commits"
-"""What the subject of a copy begins with that a failover made, or the loss of a ledger's log."""
+"""How the subject begins if a failover or the loss of a ledger's log made the copy."""
 MIGRATE: Final = "migrate"
-"""What the audit calls it when a run is bound to another version of its graph."""
+"""Audit action: a run is bound to another version of its graph."""
 
 
 def found_text(epoch: int, updated_at: float) -> str:
-    """How a run was found that is held, so that its last holder can tell whether that was its own
-    last word."""
+    """Return how a held run was found, so that its last holder can recognise its last commit."""
     return f"epoch {epoch}, last changed at {round(updated_at * 1_000_000)}"
 
 
@@ -51,12 +51,12 @@ class ReviewKind(enum.Enum):
 
     @classmethod
     def _missing_(cls, value: object) -> ReviewKind | None:
-        # What ledgers of schema 5 and before call a doubt. It is read, and never written again.
+        # Ledgers up to schema 5 use this word for a doubt. It is read but never written again.
         return cls.IN_DOUBT if value == "unknown" else None
 
     @property
     def asks_first(self) -> bool:
-        """Whether it is asked before anything is done, so that nothing can be in doubt yet."""
+        """Whether it asks before anything is done, so that nothing can be in doubt yet."""
         return self in (ReviewKind.QUESTION, ReviewKind.APPROVAL, ReviewKind.BUDGET)
 
 
@@ -74,7 +74,7 @@ class Verb(enum.Enum):
 
     @property
     def answers(self) -> bool:
-        """Whether what the person says goes on into the run, as data."""
+        """Whether the person's answer is passed into the run as data."""
         return self in (Verb.ANSWER, Verb.RAISE)
 
 
@@ -93,7 +93,7 @@ VERBS: dict[ReviewKind, dict[Verb, str]] = {
         Verb.ABORT: "stop this run for good",
     },
     ReviewKind.QUESTION: {
-        Verb.ANSWER: "the run goes on with this answer",
+        Verb.ANSWER: "the run continues with this answer",
         Verb.ABORT: "stop this run for good",
     },
     ReviewKind.APPROVAL: {
@@ -103,11 +103,11 @@ VERBS: dict[ReviewKind, dict[Verb, str]] = {
         Verb.ABORT: "stop this run for good",
     },
     ReviewKind.BUDGET: {
-        Verb.RAISE: "the run may take that much more, --result '{\"usd\": 2}', and goes on",
+        Verb.RAISE: "the run may take that much more, --result '{\"usd\": 2}', and continues",
         Verb.ABORT: "stop this run for good",
     },
     ReviewKind.RESTORED: {
-        Verb.ACCEPT: "what it did since the copy was made is accounted for; it goes on from here",
+        Verb.ACCEPT: "what it did since the copy was made is accounted for; it continues from here",
         Verb.ABORT: "stop this run for good",
     },
     ReviewKind.CORRUPT: {
@@ -145,9 +145,9 @@ class Decision:
 
 @frozen_record(frozen=True, slots=True)
 class Review:
-    """One question to a person, bound to the call and attempt it is about.
+    """One question to a person, bound to the call and attempt that it is about.
 
-    A review that asks first has no attempt yet: its ``attempt_id`` is empty.
+    A review that asks first has no attempt yet, so its ``attempt_id`` is empty.
     """
 
     review_id: str
@@ -173,8 +173,8 @@ class Review:
     def blocks(self) -> bool:
         """Whether all new effects of the run wait for it (D11).
 
-        An accepted drift is used where it is met. A question or an approval holds back only who
-        asked; but a run that somebody decided to abort does nothing new at all.
+        An accepted drift is used where it occurs. A question or an approval holds back only the
+        code that asked. But a run that a person decided to abort does nothing new at all.
         """
         verb = self.decision.verb if self.decision is not None else None
         if self.status is ReviewStatus.OPEN:
@@ -190,7 +190,7 @@ class Review:
         return self.status is ReviewStatus.DECIDED and verb is Verb.DID_NOT_HAPPEN
 
     def decided(self, decision: Decision) -> Review:
-        """The review with this decision. Repeating a decision is harmless, another conflicts."""
+        """Return the review with this decision. The same decision again is harmless."""
         if decision.verb not in VERBS[self.kind]:
             known = ", ".join(verb.value for verb in VERBS[self.kind])
             raise UsageError(
@@ -206,7 +206,7 @@ class Review:
         )
 
     def undone(self) -> Review:
-        """The review as if nobody had decided; refused once the decision was used."""
+        """Return the review without its decision. Refused once the decision was used."""
         if self.status is not ReviewStatus.DECIDED:
             raise DecisionConflict(
                 f"Review {self.review_id} is {self.status.value}; only a decision that has not "
@@ -215,7 +215,7 @@ class Review:
         return replace(self, status=ReviewStatus.OPEN, decision=None, version=self.version + 1)
 
     def used(self, *, now: float) -> Review:
-        """The review after its decision took effect in the ledger."""
+        """Return the review after its decision took effect in the ledger."""
         return replace(
             self,
             status=ReviewStatus.USED,
@@ -225,7 +225,7 @@ class Review:
         )
 
     def closed(self, by: str, *, now: float) -> Review:
-        """The review after the doubt ended without a person, or nobody asks any more."""
+        """Return the review after the doubt ended without a person, or is no longer asked."""
         return replace(
             self,
             status=ReviewStatus.CLOSED,
@@ -248,7 +248,7 @@ class Review:
         hint = (
             f" To change it: nottwice decide {self.review_id} undo --why TEXT"
             if self.status is ReviewStatus.DECIDED
-            else " It has been used and cannot be changed any more."
+            else " It has been used and can no longer be changed."
         )
         return (
             f"Review {self.review_id} was already decided: {what} by "

@@ -14,14 +14,14 @@ from nottwice.model.records import frozen_record, light_record
 from nottwice.model.shapes import checked, not_believed
 
 CANCEL: Final = "nottwice.cancel"
-"""The event that tells whoever drives a run to stop."""
+"""The event that asks the driver of a run to stop."""
 
 
 class RunStatus(enum.Enum):
     """Where a run stands. A RUNNING run whose holder is dead was interrupted.
 
-    REMOVED is the tombstone of a run that retention has removed, or a part of it: it can never be
-    opened again, because its receipts are gone and its effects would be made a second time (L8).
+    REMOVED is the tombstone of a run that retention has removed in whole or in part. It can never
+    be opened again, because its receipts are gone and its effects would happen a second time (L8).
     """
 
     RUNNING = "running"
@@ -33,12 +33,12 @@ class RunStatus(enum.Enum):
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing can ever happen in it again; a failed run can be resumed."""
+        """Whether nothing can ever happen in it again. A failed run can be resumed."""
         return self in (RunStatus.COMPLETED, RunStatus.ABORTED, RunStatus.REMOVED)
 
 
 class StepStatus(enum.Enum):
-    """The double-ended marks of a step (D6). PENDING is never stored: it has not begun."""
+    """The start and end marks of a step (D6). PENDING is never stored: it has not begun."""
 
     PENDING = "pending"
     IN_PROGRESS = "in_progress"
@@ -57,14 +57,14 @@ class WaitKind(enum.Enum):
 
 @frozen_record(frozen=True, slots=True)
 class Wait:
-    """One reason why a run waits; a waiting run without one would wait for ever."""
+    """One reason why a run waits. A waiting run without a reason would wait forever."""
 
     kind: WaitKind
     subject: str
     """The review's id, the event's name, the child run's id, or what the timer is for."""
     node_id: str
     until: float | None = None
-    """When it ends by itself: a timer that is due, an event that came too late."""
+    """When it ends by itself: when a timer is due, or an event is too late."""
 
     def to_plain(self) -> dict[str, Any]:
         return {
@@ -76,7 +76,7 @@ class Wait:
 
     @staticmethod
     def from_plain(plain: dict[str, Any]) -> Wait:
-        """What ``to_plain`` wrote; LookupError, TypeError or ValueError if it is something else."""
+        """Read what ``to_plain`` wrote. Raises LookupError, TypeError or ValueError otherwise."""
         return checked(
             Wait(WaitKind(plain["kind"]), plain["subject"], plain["step"], plain["until"])
         )
@@ -103,7 +103,7 @@ class HolderRecord:
     pid_started: str
     since: float
     lock_file: str | None = None
-    """The file in which it keeps a byte locked, by device and inode; None: there is none."""
+    """The file in which it keeps a byte locked, by device and inode. None: there is none."""
 
     def describe(self) -> str:
         return f"pid {self.pid} on {self.host}"
@@ -122,18 +122,18 @@ class RunRecord:
     claimed_at: float | None = None
     failure: Failure | None = None
     graph_id: str | None = None
-    """The graph it is bound to, ``name@version`` as it was when the run began; None: no graph."""
+    """The graph it is bound to, ``name@version`` as it was when the run began. None: no graph."""
     input_json: str | None = None
-    """What it began with: the state of a graph's run, or what ``plain_input`` wrote for another."""
+    """Its input: the state of a graph's run, or what ``plain_input`` wrote for a plain run."""
     parent_id: str | None = None
     root_id: str | None = None
-    """The outermost run that it was spawned from; they are kept and removed together."""
+    """The outermost run that it was spawned from. They are kept and removed together."""
     origin: str | None = None
-    """The run that it was forked from; it has that run's receipts and makes no new effects."""
+    """The run that it was forked from. It has that run's receipts and makes no new effects."""
     waits: tuple[Wait, ...] = ()
 
     def given_input(self) -> str:
-        """What a run of a graph began with. LedgerCorrupt: nottwice cannot have written it so."""
+        """Return the input of a run of a graph. Raises LedgerCorrupt if it has none."""
         if self.input_json is None:
             raise LedgerCorrupt(
                 f"Run {self.workflow_id!r} of graph {self.graph_id!r} has no input on record. It "
@@ -144,7 +144,7 @@ class RunRecord:
 
     @property
     def version(self) -> str | None:
-        """The version of the code that it began with; None: it has none, or was removed."""
+        """The version of the code that it began with. None: it has none, or was removed."""
         if self.graph_id is not None:
             return self.graph_id.rpartition("@")[2]
         if self.input_json is None:
@@ -152,12 +152,12 @@ class RunRecord:
         with not_believed(f"What run {self.workflow_id!r} began with"):
             version = values.decode_object(self.input_json).get("version")
             if not isinstance(version, str | None):
-                raise TypeError("the version is no text")
+                raise TypeError("the version is not text")
             return version
 
     @property
     def is_queued(self) -> bool:
-        """Whether it was only enqueued: nobody has begun it yet."""
+        """Whether it was only enqueued and has not started yet."""
         return self.epoch == 0
 
     @property
@@ -167,17 +167,17 @@ class RunRecord:
 
 
 def plain_input(version: str) -> str:
-    """What a run without a graph begins with: the version of its code."""
+    """Return the input of a run without a graph: the version of its code."""
     return values.encode({"version": version})
 
 
 @frozen_record(frozen=True, slots=True)
 class RunCount:
-    """How many runs have one status, and, if that is running, one holder."""
+    """How many runs have one status and, if they are running, one holder."""
 
     status: RunStatus
     holder_id: str | None
-    """None also for every status but running: who held a run that is over does not matter."""
+    """Also None for every status but running: the last holder of a finished run does not matter."""
     runs: int
     queued: int
     """How many of them were only enqueued."""
@@ -208,28 +208,28 @@ class LastVisit:
 
 
 class Standing(NamedTuple):
-    """What there is to look at before anybody goes on with a run; not what it says."""
+    """What there is to look at before a run continues, but not its contents."""
 
     in_doubt: bool = False
-    """Calls may or may not have happened."""
+    """Some calls may or may not have happened."""
     reviews: bool = False
-    """Some are open, or decided and not used yet."""
+    """Some reviews are open, or decided and not used yet."""
     events: bool = False
     ledger_audit: bool = False
-    """The ledger has entries that are about no run, such as the mark of a copy."""
+    """The ledger has entries that belong to no run, such as the mark of a copy."""
     last_ordinal: int = 0
-    """Of the step that began last; 0: there is none."""
+    """The number of the step that began last. 0: there is none."""
 
 
 @light_record(frozen=True, slots=True)
 class CheckpointRecord:
-    """One saved version of a run: whole, or what is different in another version (L10)."""
+    """One saved version of a run: whole, or as the difference to another version (L10)."""
 
     workflow_id: str
     version: int
     snapshot: int
-    """The version that is kept whole and from which this one is rebuilt; its own if it is that.
-    A later one: it is turned, and rebuilt from that one, back over all that lie in between."""
+    """The version that is kept whole and from which this one is rebuilt. Its own number if it is a
+    snapshot. A later number: it is turned, and rebuilt from that version backwards."""
     node_id: str
     """The node that had just ended; ``/`` for the input; ``/name@version`` for a migration."""
     json: str
@@ -246,7 +246,7 @@ class CheckpointRecord:
 
 @frozen_record(frozen=True, slots=True)
 class EventRecord:
-    """Something that happened outside, told to a run by name; delivered once."""
+    """Something that happened outside, sent to a run by name and delivered once."""
 
     workflow_id: str
     event_id: str
@@ -261,7 +261,7 @@ class EventRecord:
 
 @frozen_record(frozen=True, slots=True)
 class GraphRecord:
-    """A graph as it was first seen by this ledger; it never changes under its id."""
+    """A graph as this ledger first saw it. It never changes under its id."""
 
     graph_id: str
     json: str
@@ -270,18 +270,18 @@ class GraphRecord:
 
 @frozen_record(frozen=True, slots=True)
 class Fence:
-    """What a holder shows with every write."""
+    """What a holder presents with every write."""
 
     holder_id: str
     epoch: int
 
 
 def removed_text(run: RunRecord) -> str:
-    """What to tell someone who asks for a run that retention has removed."""
+    """Return the text for a caller that asks for a run that retention has removed."""
     ended = utc(run.updated_at)
     return (
-        f"Run {run.workflow_id!r} ended on {ended:%Y-%m-%d} and was removed by retention since. "
-        "Nothing was done: its receipts are gone, so whatever it did would be done a second time. "
+        f"Run {run.workflow_id!r} ended on {ended:%Y-%m-%d} and was later removed by retention. "
+        "Nothing was done: its receipts are gone, so everything it did would be done again. "
         "To do it once more on purpose, start a run with another id. See what is left: nottwice "
         f"show {shlex.quote(run.workflow_id)}"
     )

@@ -1,8 +1,8 @@
-"""Is what was read of the types that its record declares?
+"""Does a stored value have the types that its record declares?
 
-What rests in a ledger may have been changed there by anybody who can write to it. A record is only
-made of what nottwice can have written: text where text belongs, a number where a number does. So
-nobody further in meets a type that cannot be, and a spoiled row is named where it is read.
+Anyone who can write to a ledger may have changed it. A record is only made from what nottwice can
+have written: text where text belongs, a number where a number does. So no inner code meets an
+impossible type, and a spoiled row is named where it is read.
 Promise kept here: P95.
 """
 
@@ -19,23 +19,23 @@ from nottwice.errors import LedgerCorrupt
 
 T = TypeVar("T")
 UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What reading a value raises that nottwice cannot have written."""
+"""What reading raises for a value that nottwice cannot have written."""
 
 
 def checked(record: T) -> T:
-    """The record, if each of its fields is of the type that it declares; else TypeError."""
+    """Return the record if each field has its declared type. Raises TypeError otherwise."""
     for name, allowed, items in _declared(type(record)):  # type: ignore[arg-type]
         value = getattr(record, name)
         if type(value) not in allowed:
             raise TypeError(f"{name} is {type(value).__name__}")
         if items and type(value) is tuple and not {type(item) for item in value}.issubset(items):
-            raise TypeError(f"{name} holds something else than it should")
+            raise TypeError(f"{name} holds an item of the wrong type")
     return record
 
 
 @contextlib.contextmanager
 def not_believed(what: str) -> Iterator[None]:
-    """Say of what cannot be read that it was not believed: LedgerCorrupt instead of a stumble."""
+    """Raise LedgerCorrupt for a value that cannot be read, instead of an arbitrary error."""
     try:
         yield
     except UNREADABLE as error:
@@ -50,7 +50,7 @@ _Field = tuple[str, frozenset[type], frozenset[type]]
 
 @cache
 def _declared(kind: type[Any]) -> tuple[_Field, ...]:
-    """Each field of a record with the types that it may have, and those of the items in a tuple."""
+    """Return each field of a record with its allowed types, and those of the items of a tuple."""
     hints = get_type_hints(kind)
     return tuple(
         (field.name, frozenset(_types(hints[field.name])), frozenset(_items(hints[field.name])))

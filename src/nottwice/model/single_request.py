@@ -1,8 +1,8 @@
 """What does an error prove about the one request that it ended?
 
 Promise: a request counts as without effect only where the client library's own error shows that
-nothing was processed; when bytes may have left, it counts as open. Libraries are told apart by
-the names and modules of their classes and are never imported; a name alone proves nothing.
+nothing was processed. If bytes may have left, it counts as open. Libraries are recognised by the
+names and modules of their classes and are never imported. A name alone proves nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import enum
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-# Errors can point at each other in a circle, and nobody wraps this often in earnest.
+# Errors can point at each other in a circle, and no real error is wrapped this often.
 _MOST_LINKS = 10
 _REFUSALS = frozenset(
     (400, 401, 403, 404, 405, 407, 410, 411, 412, 413, 414, 415, 417, 422, 426, 428, 431, 451)
@@ -28,16 +28,16 @@ class Sign(enum.Enum):
 
 
 def read_sign(error: BaseException) -> Sign | None:
-    """What the error shows; None when no known library raised it.
+    """Return what the error shows. None: no known library raised it.
 
-    The nearest known class in its ancestry decides. Only what a known library wraps is opened.
-    The ``__cause__`` of a stranger's error is not: SDKs chain the last of several tries, and
+    The nearest known class in its ancestry decides. Only the wrappers of known libraries are
+    opened. The ``__cause__`` of an unknown error is not: SDKs chain the last of several tries, and
     the earlier ones may have arrived.
     """
     for link in _opened(error):
         reading = _nearest_reading(link)
         if reading is None:
-            # Inside a known wrapper it is some error of the system, at a moment nobody knows.
+            # Inside a known wrapper this is a system error that may have come at any moment.
             return None if link is error else Sign.CUT_OFF
         sign = reading if isinstance(reading, Sign) else reading(link)
         if sign is not None:
@@ -46,13 +46,13 @@ def read_sign(error: BaseException) -> Sign | None:
 
 
 def read_status(status: object) -> Sign | None:
-    """What an HTTP status proves.
+    """Return what an HTTP status proves.
 
-    Some are argued. 409 is no refusal: an upstream that knows the key says it while the first
-    request is still running. 406 is none either: frameworks notice that no representation fits
-    after their handler has run. 408 comes from servers that had begun to read. 412 is a refusal
-    (RFC 9110, 13.2.2: the method is not performed). 425 asks to come back (RFC 8470: the server
-    will not process what may be a replay).
+    Some need an explanation. 409 is not a refusal: an upstream that knows the key sends it while
+    the first request is still running. 406 is not a refusal either: frameworks notice that no
+    representation fits after their handler has run. 408 comes from servers that had begun to read.
+    412 is a refusal (RFC 9110, 13.2.2: the method is not performed). 425 asks to come back (RFC
+    8470: the server will not process what may be a replay).
     """
     if not isinstance(status, int):
         return None
@@ -66,11 +66,11 @@ def read_status(status: object) -> Sign | None:
 
 
 def sent_before(error: BaseException) -> bool:
-    """Whether the client had already sent a request on its own: before a redirect, or a retry.
+    """Whether the client had already sent a request on its own: before a redirect or a retry.
 
-    A POST that was answered by a redirect has taken effect, even when the connection to the
-    second address is refused. Most clients show that only in the frames of the traceback; this
-    reads them to become stricter, never to become bolder.
+    A POST that was answered by a redirect has taken effect, even if the connection to the second
+    address is refused. Most clients show that only in the frames of the traceback. Reading them
+    only ever makes the answer stricter.
     """
     for link in _opened(error):
         if any(map(_repeats, _frames(link))):
@@ -82,7 +82,7 @@ def sent_before(error: BaseException) -> bool:
 
 
 def read_attribute(holder: object, name: str) -> object:
-    """An attribute, or None; other people's properties may raise anything."""
+    """Return an attribute, or None. Properties of foreign classes may raise anything."""
     try:
         return getattr(holder, name, None)
     except Exception:
@@ -90,7 +90,7 @@ def read_attribute(holder: object, name: str) -> object:
 
 
 def _opened(error: BaseException) -> Iterator[BaseException]:
-    """The error, the one it carries, the one that carries, and so on."""
+    """Yield the error, then the error it carries, and so on."""
     link: BaseException | None = error
     for _ in range(_MOST_LINKS):
         if link is None:
@@ -119,21 +119,21 @@ def _library(module: object) -> str:
     return _SUCCESSORS.get(name, name)
 
 
-# A library that went on under another name, with the same classes.
+# A library that was continued under another name, with the same classes.
 _SUCCESSORS = {"httpx2": "httpx"}
-# A reading that gives None leaves it to the error that is carried inside.
+# A reading that gives None defers to the error that is carried inside.
 _Reading = Sign | Callable[[BaseException], Sign | None]
 
 
 def _look_inside(error: BaseException) -> None:
-    """These classes only wrap the error that counts."""
+    """Return nothing: these classes only wrap the error that counts."""
 
 
 def _read_answer(error: BaseException) -> Sign:
-    """The status of the answer, where it is one.
+    """Return what the status of the response proves, if it is one.
 
-    aiohttp gives an answer that it cannot parse the status 400, as if the server had refused;
-    the parser's error is then the cause, and no error made from a real status has a cause.
+    aiohttp gives a response that it cannot parse the status 400, as if the server had refused. The
+    parser's error is then the cause, and no error made from a real status has a cause.
     """
     if error.__cause__ is not None:
         return Sign.CUT_OFF
@@ -146,7 +146,7 @@ def _read_answer(error: BaseException) -> Sign:
 
 
 def _read_url_error(error: BaseException) -> Sign | None:
-    """urllib gives an error or a text as the reason; two of the texts come before connecting."""
+    """urllib gives an error or a text as the reason. Two of the texts come before connecting."""
     reason = read_attribute(error, "reason")
     if isinstance(reason, BaseException):
         return None
@@ -155,7 +155,7 @@ def _read_url_error(error: BaseException) -> Sign | None:
 
 
 def _read_tls_error(error: BaseException) -> Sign:
-    """An error of the handshake comes before any request; other ones may come after it."""
+    """A handshake error comes before any request. Other TLS errors may come after it."""
     in_handshake = any(
         frame.f_code.co_name == "do_handshake" and _frame_library(frame) == "ssl"
         for frame in _frames(error)
@@ -174,10 +174,10 @@ def _read_smtp_reply(error: BaseException) -> Sign:
 
 
 def _read_smtp_data_reply(error: BaseException) -> Sign:
-    """The reply to the mail itself; RFC 5321, 4.2.5 settles it.
+    """The reply to the mail itself. RFC 5321, 4.2.5 settles it.
 
-    After a 4yz or 5yz the server must not deliver, and the sender keeps the responsibility.
-    421 is left open: a server that shuts down says it at any time, so it may be no reply.
+    After a 4yz or 5yz the server must not deliver, and the sender keeps the responsibility. 421
+    stays open: a server that shuts down sends it at any time, so it may not be a reply.
     """
     code = read_attribute(error, "smtp_code")
     if not isinstance(code, int) or code == 421 or not 400 <= code <= 599:
@@ -185,7 +185,7 @@ def _read_smtp_data_reply(error: BaseException) -> Sign:
     return Sign.REFUSED if code >= 500 else Sign.NOT_STARTED
 
 
-# By library and class; modules and ancestry inside a library differ between its versions.
+# By library and class: modules and ancestry inside a library differ between its versions.
 _NAMES: dict[_Reading, str] = {
     Sign.NOT_STARTED: """
         httpx.ConnectError httpx.ConnectTimeout httpx.PoolTimeout httpx.ProxyError
@@ -210,7 +210,7 @@ _NAMES: dict[_Reading, str] = {
         builtins.ConnectionError builtins.TimeoutError
     """,
     # A LocalProtocolError can come between the head and the body of a request. An SMTPException
-    # that has no line of its own can come from QUIT, after the mail has gone.
+    # that is not listed separately can come from QUIT, after the mail was sent.
     Sign.UNCLEAR: """
         httpx.HTTPError httpx.StreamError httpx.LocalProtocolError
         requests.RequestException urllib3.HTTPError
@@ -236,15 +236,15 @@ _READINGS = {name: reading for reading, names in _NAMES.items() for name in name
 
 
 def _repeats(frame: FrameType) -> bool:
-    """Whether this frame of a client only runs, or has gone on, after an earlier request."""
+    """Whether this frame of a client only runs, or continues, after an earlier request."""
     match _frame_library(frame):
         case "requests":
             return frame.f_code.co_name == "resolve_redirects"
         case "urllib":
             return frame.f_code.co_name == "http_error_302"
         case "aiohttp":
-            # Methods that are idempotent by their definition, PUT and DELETE among them, are
-            # sent a second time when a kept connection turns out to be dead.
+            # Methods that are idempotent by definition, including PUT and DELETE, are sent again
+            # when a kept connection turns out to be dead.
             names = frame.f_locals
             is_used_up = names.get("retry_persistent_connection") is False
             return is_used_up and names.get("method") not in ("POST", "PATCH", "CONNECT")
@@ -265,7 +265,7 @@ def _histories(error: BaseException) -> Iterator[object]:
 
 
 def _left_no_trace(earlier: object) -> bool:
-    """Whether an earlier response, or an entry of urllib3's history, proves to be harmless."""
+    """Whether an earlier response, or an entry of urllib3's history, is proven harmless."""
     error = read_attribute(earlier, "error")
     if isinstance(error, BaseException):
         sign = read_sign(error)

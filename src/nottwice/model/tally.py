@@ -7,37 +7,37 @@ from nottwice.model.review import Review
 from nottwice.model.run import RunRecord, RunStatus
 
 DECIDED = "decided"
-"""What a run waits for whose review is decided: that it is opened again."""
+"""The wait of a run whose review is decided: it must be opened again."""
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class RunGroup:
-    """Runs of one version that stand alike, counted."""
+    """The number of runs of one version in the same situation."""
 
     graph_id: str | None
     version: str | None
     """For runs without a graph: the version of their code, if they have one."""
     status: RunStatus
     queued: bool = False
-    """They are only enqueued."""
+    """Whether they are only enqueued."""
     waits: tuple[str, ...] = ()
-    """What they wait for, each kind once, in order; ``decided`` is a review with a decision."""
+    """What they wait for, each kind once, in order. ``decided``: a review with a decision."""
     ready: bool = False
-    """They wait, and something of it has come."""
+    """Whether they wait and something they wait for has arrived."""
     runs: int
     oldest_at: float | None
-    """When the oldest of them began; None: they are over."""
+    """When the oldest of them began. None: they have ended."""
 
 
 @frozen_record(frozen=True, slots=True)
 class Tally:
-    """All runs by version and standing, and the first of what needs a person or a resume."""
+    """All runs by version and situation, and the first of those that need a person or a resume."""
 
     groups: tuple[RunGroup, ...]
     ready: tuple[RunRecord, ...]
-    """Waiting runs for which something has come, last changed first."""
+    """Waiting runs for which something has arrived, last changed first."""
     open_reviews: int
     decided_reviews: int
-    """Decided, and not used yet."""
+    """Decided, but not used yet."""
     reviews: tuple[Review, ...]
-    """The oldest reviews that are open."""
+    """The oldest open reviews."""

@@ -1,7 +1,7 @@
-"""What a tool declares, once, when it is registered (T1, T3).
+"""What a tool declares when it is registered (T1, T3).
 
-The engine only sees this record. How arguments and results become plain data is decided where
-the tool is declared; the record carries that as functions.
+The engine sees only this record. How arguments and results become plain data is decided where the
+tool is declared; the record carries that as functions.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from nottwice.model.retry import RetryPolicy
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
 _DURATION = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|min|m|h|d|w)\s*")
 Duration = str | timedelta
-"""How long: ``"24h"``, or a timedelta. A bare number would be read as hours and mean seconds."""
+"""A duration: ``"24h"``, or a timedelta. A bare number would be read as hours and mean seconds."""
 Repeat = Literal["ask", "free", "never"]
-"""What becomes of a model's wish to do the very same a second time."""
+"""What happens when a model wants to do exactly the same a second time."""
 OWN_PREFIX = "nottwice."
-"""What the names of rows begin with that nottwice makes itself: answers, timers, events, values."""
+"""The prefix of rows that nottwice makes itself: answers, timers, events, values."""
 LEAST_WINDOW_MARGIN_SECONDS = 60.0
 
 
 @frozen_record(frozen=True, slots=True)
 class Verification:
-    """What a ``verify`` hook answers; made by ``happened``, ``did_not_happen`` and so on."""
+    """The answer of a ``verify`` hook. Made by ``happened``, ``did_not_happen`` and so on."""
 
     answer: Answer
     result: Any = None
 
 
 def happened(result: Any) -> Verification:
-    """The effect took place, and this is the result the tool would have returned."""
+    """The effect took place, and this is the result that the tool would have returned."""
     return Verification(Answer.HAPPENED, result)
 
 
@@ -49,12 +49,12 @@ def did_not_happen() -> Verification:
 
 
 def still_running() -> Verification:
-    """The upstream is still working on it; ask again."""
+    """The upstream is still working on it. Ask again."""
     return Verification(Answer.STILL_RUNNING)
 
 
 def cannot_tell() -> Verification:
-    """It cannot be told; a person must look."""
+    """There is no way to tell. A person must look."""
     return Verification(Answer.UNKNOWN)
 
 
@@ -71,11 +71,11 @@ class Tool:
     """Never refuses: what cannot be kept becomes a note of what it was."""
     decode_result: Callable[[StoredResult], Any]
     adopt_result: Callable[[Any], StoredResult]
-    """Plain data that a person or a hook gave as the result; raises if it does not fit."""
+    """Reads plain data that a person or a hook gave as the result. Raises if it does not fit."""
     rebuild: Callable[[dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]] | None
-    """Recorded arguments → how to call the function again; None where an instance is needed."""
+    """Turns recorded arguments into a call of the function. None if an instance is needed."""
     schemas: Callable[[], tuple[Any, Any]] = lambda: (None, None)
-    """The JSON schemas of its arguments, as one object, and of its result; None: anything."""
+    """The JSON schemas of its arguments, as one object, and of its result. None: anything."""
     key_text: str | None = None
     window_seconds: float | None = None
     verify: Callable[[Call], Any] | None = None
@@ -86,38 +86,39 @@ class Tool:
     verify_limit_seconds: float = 30.0
     volatile: tuple[str, ...] = ()
     once_per: tuple[str, ...] | None = None
-    """The arguments that say which effect it is; all others are volatile. None: not said (P202)."""
+    """The arguments that identify the effect; all others are volatile. None: not declared
+    (P202)."""
     durable: bool = False
-    """Its result is durable before it is returned, also if it is pure: it was paid for (D14)."""
+    """Its result is durable before it is returned, even if it is pure: it was paid for (D14)."""
     only_answers: bool = False
-    """Only answers are recorded: what it raises is raised, and the next resume asks again. One that
-    cannot be read any more is not asked for anew (P151)."""
+    """Only answers are recorded. An exception is raised, and the next resume asks again. An answer
+    that can no longer be read is not requested again (P151)."""
     bound_by: tuple[str, ...] | None = None
     tags: tuple[str, ...] = ()
     approve: bool = False
     """A person must approve each call before it is made (H3)."""
     approval_seconds: float | None = None
-    """How long an approval counts; None: until it is used."""
+    """How long an approval is valid. None: until it is used."""
     keep_seconds: float | None = None
-    """How long its rows are kept after their run has ended; None: as its class says."""
+    """How long its rows are kept after their run has ended. None: as its class says."""
     redact: Callable[[str], str] | None = None
-    """Takes out of a text what must not be recorded; asked about failures, evidence, results."""
+    """Removes from a text what must not be recorded. Applied to failures, evidence, results."""
     repeat: Repeat = "ask"
-    """Whether a model may do the very same again (P201)."""
+    """Whether a model may do exactly the same again (P201)."""
     parallel: bool = False
-    """A model that asks for several effects in one reply means no order for this one (P200)."""
+    """In a model's reply with several effects, the order of this one does not matter (P200)."""
     rate_class: str | None = None
     """The name of its rate-limit class. Recorded now, enforced by the policy gate."""
 
     def window_closes_at(self, *, key_since: float, recorded_seconds: float) -> float:
-        """The last moment to reissue: an attempt must reach the upstream inside its window."""
+        """Return the last moment to reissue, so that an attempt arrives inside the window."""
         window = min(recorded_seconds, self.window_seconds or recorded_seconds)
         margin = max(self.time_limit_seconds or 0.0, LEAST_WINDOW_MARGIN_SECONDS)
         return key_since + max(window - margin, window / 2)
 
 
 def parse_duration(duration: Duration, *, what: str) -> float:
-    """Seconds from ``"30s"``, ``"24h"``, ``"7d"`` or a timedelta; a number has no unit."""
+    """Return the seconds of ``"30s"``, ``"24h"``, ``"7d"`` or a timedelta. A number has no unit."""
     given: Any = duration
     if isinstance(given, timedelta):
         seconds = given.total_seconds()
@@ -136,7 +137,7 @@ def parse_duration(duration: Duration, *, what: str) -> float:
 
 
 def timeout_seconds(timeout: Duration | None, *, what: str) -> float:
-    """How long to wait at most, in seconds; None: not at all."""
+    """Return how long to wait at most, in seconds. None: not at all."""
     return 0.0 if timeout is None else parse_duration(timeout, what=what)
 
 
@@ -146,5 +147,5 @@ _UNITS_NEEDED = (
 
 
 def _shown(given: str | float) -> str:
-    # More digits than a person reads are not even spelled: Python refuses thousands of them.
+    # A huge number is not even spelled: Python refuses to write thousands of digits.
     return "a huge number" if isinstance(given, int) and abs(given) > 1e20 else repr(given)

@@ -1,9 +1,10 @@
-"""What is plain data, and what are its canonical bytes, its hash and its text at rest?
+"""What is plain data, and what are its canonical bytes, its hash and its stored text?
 
 Plain data is exactly dict with str keys, list (both may be frozen, see `frozen.py`), str, int,
 float, bool and None, nested at most MAX_DEPTH deep. Equal values have equal canonical bytes (RFC
-8785, JCS), however they were spelled; unequal values have unequal ones, 64-bit ids included.
-Whatever is not plain is refused with the path to it, never rounded, repaired or rendered by chance.
+8785, JCS), however they were spelled. Unequal values have unequal bytes, 64-bit ids included.
+Anything that is not plain is refused with the path to it, and never rounded, repaired or rendered
+by chance.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from nottwice.model.saving.frozen import FROZEN, kind_of
 
 
 def canonical(value: object) -> bytes:
-    """The RFC 8785 bytes of plain data: one spelling for equal values, whatever their origin.
+    """Return the RFC 8785 bytes of plain data: equal values have one spelling.
 
     10 and 10.0 are one value. An integer that no double can hold is written as its digits followed
     by ``n``, a token that no JSON can spell, so it is never rounded and never equals a float.
@@ -44,60 +45,60 @@ def _canonical(value: object, spelling: int) -> bytes:
 
 
 def hash_of(value: object) -> str:
-    """The SHA-256 of the canonical bytes, in hexadecimal digits."""
+    """Return the SHA-256 of the canonical bytes, in hexadecimal digits."""
     return sha256(canonical(value)).hexdigest()
 
 
 def survey(value: object) -> int | None:
-    """What hash_surveyed needs to know of the value; None unless it is exactly plain."""
+    """Return what hash_surveyed needs to know of the value. None unless it is exactly plain."""
     found = _survey(value)
     return found if found >= 0 else None
 
 
 def hash_surveyed(value: object, found: int) -> str:
-    """The same hash without a second look, for a value or a part of one that survey has seen."""
+    """Return the same hash without a second pass, for a surveyed value or a part of one."""
     if found == _AS_JSON:
         return sha256(_dump_sorted(value).encode()).hexdigest()
-    # Of a part it may have found too much, which only takes the slower way to the same bytes.
+    # The survey may claim too much for a part. That only takes the slower way to the same bytes.
     return sha256(_canonical(value, found)).hexdigest()
 
 
 def check_plain(value: object, *, root: str = "$") -> None:
-    """Raise NotPlainData unless the value is exactly plain; the path in it begins with root."""
+    """Raise NotPlainData unless the value is exactly plain. Its path begins with root."""
     if _survey(value) < 0:
         _refuse(value, root)
 
 
 def is_plain(value: object) -> bool:
-    """Whether check_plain would let the value through."""
+    """Whether check_plain would accept the value."""
     return _survey(value) >= 0
 
 
 def is_too_large(value: object) -> bool:
-    """Whether the value is refused for its sheer number of items, before anybody walks them."""
+    """Whether the value is refused for its number of items alone, before they are walked."""
     return _survey(value) == _TOO_MANY
 
 
 def holds_frozen(value: object) -> bool:
-    """Whether a value is plain data of which a part is frozen."""
+    """Whether a value is plain data with a frozen part."""
     found = _survey(value)
     return found >= 0 and bool(found & HOLDS_FROZEN)
 
 
 def encode(value: object) -> str:
-    """The JSON text at rest: keeps key order, and keeps 10 and 10.0 apart, unlike canonical."""
+    """Return the stored JSON text. Unlike canonical, it keeps key order and 10 and 10.0 apart."""
     if _survey(value) < 0:
         _refuse(value, "$")
     return _dump(value)
 
 
 def encode_known(plain: object) -> str:
-    """The same for what was already found to be plain, on paths where a second look costs."""
+    """Return the same for a value known to be plain, on paths where a second check costs."""
     return _dump(plain)
 
 
 def decode(text: str) -> Any:
-    """What encode was given, with equal types all the way down; LedgerCorrupt for other text."""
+    """Return what encode was given, with equal types at every level. LedgerCorrupt otherwise."""
     if type(text) is not str:
         _distrust(f"it is {type(text).__name__}, not text")
     try:
@@ -105,8 +106,8 @@ def decode(text: str) -> Any:
     except ValueError as error:
         _distrust(str(error), cause=error)
     except RecursionError as error:
-        # Text that is shallow enough is innocent: the caller's own stack is used up, and calling
-        # a sound ledger corrupt would stop the run for good.
+        # If the text is shallow enough, it is not at fault: the caller's own stack is used up.
+        # Calling a sound ledger corrupt would stop the run for good.
         if nesting(text) <= MAX_DEPTH:
             raise
         _distrust(f"it is nested deeper than {MAX_DEPTH} levels", cause=error)
@@ -117,7 +118,7 @@ def decode(text: str) -> Any:
 
 
 def decode_object(text: str) -> dict[str, Any]:
-    """The same for what can only be an object: arguments, a state; LedgerCorrupt for the rest."""
+    """Return the same for what must be an object: arguments, a state. LedgerCorrupt otherwise."""
     value = decode(text)
     if type(value) is not dict:
         _distrust("it is not an object")
@@ -127,7 +128,8 @@ def decode_object(text: str) -> dict[str, Any]:
 def parse(text: str) -> Any:
     """Read a short text that encode wrote, in a third of the time that decode takes.
 
-    What is in it is not looked at. Whoever makes one value of many texts checks that value instead.
+    The contents are not checked. A caller that builds one value from many texts checks that value
+    instead.
     """
     try:
         value, end = _read_unseen(text, 0)
@@ -139,15 +141,15 @@ def parse(text: str) -> Any:
 
 
 # What a survey finds. The C encoder of the standard library writes what RFC 8785 asks for, except
-# for some numbers and for the order of keys beyond U+FFFF; only values that hold one of these two
-# take the slower way through _write.
+# for some numbers and for the order of keys beyond U+FFFF. Only values with one of these two take
+# the slower way through _write.
 _TOO_MANY: Final = -2
 _NOT_PLAIN: Final = -1
 _AS_JSON: Final = 0
 _ODD_NUMBERS: Final = 1
 _WIDE_KEYS: Final = 2
 HOLDS_FROZEN: Final = 4
-"""What `survey` adds for a value of which a part is frozen."""
+"""What `survey` adds for a value with a frozen part."""
 
 # Between these, every integer is a double, and its digits are the double's RFC 8785 spelling.
 _FIRST_SAFE: Final = -(2**53)
@@ -155,11 +157,12 @@ _LAST_SAFE: Final = 2**53
 
 
 def _survey(value: object) -> int:
-    """Decide in one pass whether the value is plain and who may write it.
+    """Decide in one pass whether the value is plain and which encoder may write it.
 
-    This runs for every call, hence one flat loop over a stack of our own (which also keeps deep
-    data from ending in a RecursionError) and no paths; find_refusal looks for those when one is
-    needed. Depth first, so that data which contains itself soon reaches the limit.
+    This runs for every call, so it is one flat loop over an explicit stack, without paths. The
+    stack also keeps deep data from ending in a RecursionError. find_refusal looks for a path when
+    one is needed. The walk is depth first, so that data that contains itself soon reaches the
+    limit.
     """
     visited = 1
     kind = type(value)
@@ -169,8 +172,8 @@ def _survey(value: object) -> int:
     try:
         while pending:
             items, depth = pending.pop()
-            # A list that holds another twice, which holds another twice, is small in memory and
-            # endless as JSON.
+            # A list that holds another list twice, which holds another twice, is small in memory
+            # but endless as JSON.
             visited += len(items)
             if visited > MAX_ITEMS:
                 return _TOO_MANY
@@ -217,10 +220,10 @@ def _survey(value: object) -> int:
 
 
 def _dumper(*, sort_keys: bool) -> Callable[[object], str]:
-    """What ``json.dumps`` does with these settings, without making a new encoder for every text.
+    """Return what ``json.dumps`` does with these settings, without a new encoder for every text.
 
-    ``JSONEncoder.encode`` makes one each time, which for the arguments of an ordinary call takes
-    as long as writing them. Where there is no C encoder to keep, that is still what happens.
+    ``JSONEncoder.encode`` makes one each time, which takes as long as writing the arguments of an
+    ordinary call. Without a C encoder, that is still what happens.
     """
     encoder = json.JSONEncoder(
         ensure_ascii=False,
@@ -247,7 +250,7 @@ _Order = Callable[[str], bytes] | None
 
 
 def _write(value: Any, pieces: list[str], *, order: _Order) -> None:
-    """Append the RFC 8785 spelling of plain data; order is the sort key for names."""
+    """Append the RFC 8785 spelling of plain data. ``order`` is the sort key for names."""
     kind = kind_of(value)
     if kind is str:
         pieces.append(encode_basestring(value))
@@ -274,7 +277,7 @@ def _write(value: Any, pieces: list[str], *, order: _Order) -> None:
 
 
 def _utf16_units(name: str) -> bytes:
-    # RFC 8785 sorts by UTF-16 code units. Up to U+FFFF that is the order of code points; a wider
+    # RFC 8785 sorts by UTF-16 code units. Up to U+FFFF that is the order of code points. A wider
     # character begins with a surrogate and so comes before U+E000 to U+FFFF.
     return name.encode("utf-16-be")
 
@@ -290,7 +293,7 @@ def _spell_integer(number: int) -> str:
 
 
 def _spell_float(number: float) -> str:
-    """The digits of ECMAScript's Number::toString; Python differs only in where they stand."""
+    """Return the digits of ECMAScript's Number::toString. Python only places them differently."""
     text = repr(number)
     if "e" not in text:
         return "0" if number == 0 else text.removesuffix(".0")
@@ -329,12 +332,12 @@ def _refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _parse = json.JSONDecoder(object_pairs_hook=_refuse_twins).decode
-# Not its raw_decode, which only adds a layer of Python around this.
+# Not raw_decode, which only adds a layer of Python around this.
 _read_unseen: Callable[[str, int], tuple[Any, int]] = vars(json.JSONDecoder())["scan_once"]
 
 
 def nesting(text: str) -> int:
-    """How deep the brackets of a JSON text go; those inside of strings do not count."""
+    """Return how deep the brackets of a JSON text go. Brackets inside strings do not count."""
     marks = re.findall(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', text)
     return max(accumulate((mark in "[{") - (mark in "]}") for mark in marks), default=0)
 

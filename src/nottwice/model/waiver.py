@@ -1,9 +1,9 @@
-"""Which lines of a source say, with a reason, that they have no effect? Pure text, nothing is run.
+"""Which lines of a source state, with a reason, that they have no effect? Nothing is executed.
 
     response = httpx.post(url, json=query)  # nottwice: no effect, a search that needs a body
 
-A waiver counts for the call that stands on its line. One without a reason does not count and is an
-error: after a year, a person must be able to judge whether it still holds. Promise kept here: P166.
+A waiver applies to the call on its line. A waiver without a reason does not count and is an error:
+after a year, a person must be able to judge whether it still holds. Promise kept here: P166.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ class Waivers:
     """The waivers of one source."""
 
     lines: frozenset[int]
-    """Where a waiver with a reason stands."""
+    """The lines that have a waiver with a reason."""
     refused: tuple[tuple[int, str], ...]
-    """Comments that address nottwice and are no waiver: line and text."""
+    """Comments that address nottwice but are not a waiver: line and text."""
 
     def cover(self, first: int, last: int) -> bool:
-        """Whether a waiver stands on one of these lines."""
+        """Whether one of these lines has a waiver."""
         return any(first <= line <= last for line in self.lines)
 
 
 @functools.lru_cache(maxsize=256)
 def read_waivers(source: str) -> Waivers:
-    """Find the waivers of a source. Texts that look like one are told apart from comments."""
+    """Find the waivers of a source. Only comments count, not strings that look like one."""
     good: set[int] = set()
     refused: list[tuple[int, str]] = []
     for line, comment in _comments(source):
@@ -62,5 +62,5 @@ def _comments(source: str) -> Iterator[tuple[int, str]]:
             if token.type == tokenize.COMMENT:
                 yield token.start[0], token.string
     except (tokenize.TokenError, SyntaxError):
-        # It is not Python from here on.
+        # From here on it is not Python.
         return

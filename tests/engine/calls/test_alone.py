@@ -47,5 +47,5 @@ def test_the_second_is_refused_when_the_first_passes_the_time_limit() -> None:
 def test_nobody_enters_a_run_that_was_left() -> None:
     with nt.Ledger(":memory:").run("r"):
         session = this_session()
-    with pytest.raises(nt.errors.NotInRun, match="was left already"):
+    with pytest.raises(nt.errors.NotInRun, match="has already left run"):
         drive(enter_alone(session, SAME, None), session)

@@ -259,7 +259,7 @@ def test_what_cannot_be_kept_works_live_and_is_never_handed_out_again(
             tool()
         text = str(caught.value)
         assert "results unkept() in run 'r': it took effect, but its result cannot be" in text
-        assert "It was not run again, and nothing was handed out in its place." in text
+        assert "It was not run again, and nothing was returned in its place." in text
         assert f"nottwice decide {caught.value.review_id}" in text
         assert ".. It was" not in text
     assert len(host.data.reviews) == 1

@@ -195,7 +195,7 @@ def test_what_only_adds_needs_a_minor_bump(text: str) -> None:
 
 
 def test_bodies_alone_need_a_patch() -> None:
-    assert told(made(pay="source:new")) == (Part.PATCH, 'node "pay" says something else')
+    assert told(made(pay="source:new")) == (Part.PATCH, 'the body of node "pay" changed')
 
 
 def test_nothing_needs_nothing() -> None:

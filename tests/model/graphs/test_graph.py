@@ -93,7 +93,7 @@ def test_what_the_ledger_keeps_of_a_graph_is_plain_and_complete() -> None:
 
 REFUSED: dict[str, tuple[list[DeclaredNode], str]] = {
     "no node": ([], "has no node"),
-    "leads nowhere": ([node("a", "gone")], "leads to 'gone', which is no node"),
+    "leads nowhere": ([node("a", "gone")], "leads to 'gone', which is not one of its nodes"),
     "a choice that leads nowhere": ([node("a", {"x": "gone"})], "leads to 'gone'"),
     "an empty choice": ([node("a", {})], "empty choice"),
     "never reached": ([node("a", END), node("b")], "'b' of graph 'flow' is never reached"),
@@ -127,11 +127,11 @@ REFUSED: dict[str, tuple[list[DeclaredNode], str]] = {
             node("g", "e"),
             node("e"),
         ],
-        "starts branches of its own in 'b'",
+        "starts nested branches in 'b'",
     ),
     "branches that go back to where they began": (
         [node("a", ["b", "c"], "d"), node("b", {"x": "a", "y": "d"}), node("c"), node("d")],
-        "starts branches of its own in 'a'",
+        "starts nested branches in 'a'",
     ),
     "a head of branches that meet in two places": (
         [

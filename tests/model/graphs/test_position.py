@@ -53,7 +53,7 @@ def test_a_loop_ends_at_its_bound() -> None:
     position = start(LOOP)
     for _ in range(2):
         position = move(LOOP, position, node(LOOP, "a"), "again")
-    with pytest.raises(InvalidGraph, match="visited 3 times, which is its bound"):
+    with pytest.raises(InvalidGraph, match="visited 3 times, which is its limit"):
         move(LOOP, position, node(LOOP, "a"), "again")
     assert move(LOOP, position, node(LOOP, "a"), "on").node is None
 

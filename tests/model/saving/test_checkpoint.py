@@ -404,7 +404,7 @@ def test_a_chain_with_a_gap_is_not_loaded() -> None:
         wanted = path_of(chain)[-1]
         for gap in chain:
             if gap is not wanted:
-                with pytest.raises(LedgerCorrupt, match="is not there"):
+                with pytest.raises(LedgerCorrupt, match="is missing"):
                     restore([one for one in chain if one is not gap])
 
 
@@ -448,7 +448,7 @@ def test_versions_of_another_chain_or_run_do_not_fit() -> None:
     for chain in (sound(), sound_and_turned()):
         other_chain = {"snapshot": chain[3].snapshot + 1}
         for changes in (other_chain, {"workflow_id": "other"}):
-            with pytest.raises(LedgerCorrupt, match=r"does not rest on version|is not there"):
+            with pytest.raises(LedgerCorrupt, match=r"is not based on version|is missing"):
                 restore(broken(chain, 3, **changes))
         with pytest.raises(LedgerCorrupt):
             restore([*chain[:3], chain[4], chain[3], *chain[5:]])
@@ -529,7 +529,7 @@ def test_a_run_goes_on_after_versions_were_removed() -> None:
 
 def test_what_does_not_fit_together_is_not_removed_from() -> None:
     chain = sound()
-    with pytest.raises(LedgerCorrupt, match="is not there"):
+    with pytest.raises(LedgerCorrupt, match="is missing"):
         without([*chain[:4], *chain[5:]], {chain[5].version})
     with pytest.raises(LedgerCorrupt, match="cannot be read"):
         without(broken(chain, 4, json="{"), {chain[4].version})

@@ -172,7 +172,7 @@ REGRESSIONS: dict[str, tuple[Cause, str, list[tuple[str, str]]]] = {
     ),
     "a graph is edited in place": (
         Cause.CHANGED_IN_PLACE,
-        'node "plan" says something else → needs 1.0.1, found 1.0.0',
+        'the body of node "plan" changed → needs 1.0.1, found 1.0.0',
         [(PLAN, f"assert state\n    {PLAN}")],
     ),
 }

@@ -1,1 +1,1 @@
-"""How does one call happen, from its request to its receipt?"""
+"""How does a call happen, from the request to the receipt?"""

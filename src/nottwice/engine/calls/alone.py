@@ -1,6 +1,6 @@
-"""Of those in this process who ask for the very same thing, one at a time does so (D13).
+"""Lets only one caller in this process work on a given call at a time (D13).
 
-Calls, waits and child runs all begin here. Whoever comes second waits until the first is over, and
+Calls, waits and child runs all begin here. A second caller waits until the first has ended, and
 then looks at what is on record.
 """
 
@@ -20,9 +20,9 @@ def enter_alone(
     *,
     limit_seconds: float | None = None,
 ) -> Doing[InFlight]:
-    """Register a call when no other is under way; ``session.in_flight.leave`` ends it.
+    """Register a call once no other caller works on it. ``session.in_flight.leave`` ends it.
 
-    ``limit_seconds``: how long to wait for the one that is under way; ReplayUnsafeError after it.
+    ``limit_seconds``: how long to wait for the other caller before raising ReplayUnsafeError.
     """
     while True:
         session.check_usable()

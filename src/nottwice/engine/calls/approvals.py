@@ -1,8 +1,9 @@
 """Calls that a person must approve before they are made (H3).
 
 An approval is bound to the call's whole identity, and so to its arguments. The commit that records
-the first intent uses it up: a run that stops before that has not used it, and one that dies after
-it finds the intent. Later attempts of the same call need no other one. Promise kept here: P25.
+the first intent uses it up. A run that stops before that commit has not used the approval; a run
+that dies after it finds the intent. Later attempts of the same call need no new approval. Promise
+kept here: P25.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ _REJECTED = f"{RejectedByReviewer.__module__}.{RejectedByReviewer.__qualname__}"
 def authorise(
     scope: Scope, tool: Tool, intent: CallRow, *, before: CallRow | None, why: str = ""
 ) -> Doing[tuple[ReviewWrite, ...] | None]:
-    """What the commit of ``intent`` must write so that it is allowed; ApprovalNeeded if it is not.
+    """Return what the commit of ``intent`` must write to be allowed.
 
-    ``why``: the reason that a policy gives for asking.
-    None: a person rejected the call, which is on record now. Raises Outdated if somebody decides
-    at this very moment, and Blocked while the run waits for something that may have happened.
+    ``why``: the reason that a policy gives for asking. Returns None if a person rejected the call;
+    the rejection is then on record. Raises ApprovalNeeded if the call is not approved, Outdated if
+    a person decides at this moment, and Blocked while the run waits because of a doubt.
     """
     session, identity = scope.session, intent.identity
     last = yield from questions.pending_review(session, identity)
@@ -57,15 +58,15 @@ def authorise(
     if _is_for_other_words(last, tool, intent):
         how = "was for other words"
         raise (yield from _need(scope, tool, intent, expired=last, why=why, how=how))
-    session.stops.go_on(identity)
+    session.stops.proceed(identity)
     session.say("use the approval", intent, f"review={last.review_id}")
     return (ReviewWrite(last.used(now=session.clock.now()), last.version),)
 
 
 def _is_covered(scope: Scope, before: CallRow | None) -> Doing[bool]:
-    """Whether an approval that was used covers one more attempt of the call that it was for.
+    """Whether a used approval covers another attempt of the call that it was for.
 
-    A rejection is a row as well, but covers nothing: whoever wants that call all the same must ask.
+    A rejection is a row too, but it covers nothing: making the call after all needs a new approval.
     """
     if before is None:
         return False
@@ -79,14 +80,14 @@ def _is_covered(scope: Scope, before: CallRow | None) -> Doing[bool]:
 
 
 def _is_void(decision: Decision, tool: Tool, *, now: float) -> bool:
-    """Whether an approval is too old to count, or older than the clock can explain."""
+    """Whether an approval is too old, or too far in the future to be clock skew."""
     if tool.approval_seconds is None:
         return False
     return not -FUTURE_SECONDS <= now - decision.at <= tool.approval_seconds
 
 
 def _is_for_other_words(review: Review, tool: Tool, intent: CallRow) -> bool:
-    """Whether a person approved the same effect in other words than it has now (P202)."""
+    """Whether a person approved the same effect with other words than it has now (P202)."""
     shown = shown_in(review) if tool.once_per is not None else None
     return isinstance(shown, WantedCall) and shown.args != values.decode_object(intent.args_json)
 
@@ -100,7 +101,7 @@ def _need(
     why: str,
     how: str = "has expired",
 ) -> Doing[BaseException]:
-    """Ask for approval: the review, and the run's reason to wait, in one commit."""
+    """Ask for approval: write the review and the run's reason to wait in one commit."""
     session, now = scope.session, scope.session.clock.now()
     shown = WantedCall(
         tool=tool.name,
@@ -131,7 +132,7 @@ def _need(
     )
     yield from session.commit(
         reviews=(*writes, ReviewWrite(review)),
-        # Other branches may still be at work; whoever leaves the run writes all its reasons.
+        # Other branches may still be working. All reasons are written when the run is left.
         run=RunUpdate(RunStatus.RUNNING, now, waits=(stops.wait_for(review),)),
         unless_blocked=True,
     )
@@ -140,7 +141,7 @@ def _need(
 
 
 def _still_open(scope: Scope, review: Review) -> BaseException:
-    """The exception of a call that nobody has approved yet, noted before it is raised."""
+    """Return the exception of a call that is not approved yet, and note it first."""
     session = scope.session
     error = blocking.blocked_by(session, review)
     session.stops.ask(review)
@@ -151,7 +152,7 @@ def _still_open(scope: Scope, review: Review) -> BaseException:
 def _record_rejection(
     scope: Scope, intent: CallRow, review: Review, decision: Decision, *, before: CallRow | None
 ) -> Doing[None]:
-    """A rejected call has failed without effect, for good; the reason is part of the record."""
+    """Record that a rejected call failed for good, without effect, and why."""
     session, now = scope.session, scope.session.clock.now()
     text = f"{decision.by} did not allow it: {decision.why}"
     row = intent.failed(Failure(FailureClass.POISON, _REJECTED, text), now=now)

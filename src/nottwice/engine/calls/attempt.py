@@ -1,11 +1,11 @@
-"""One attempt: the intent becomes durable, the tool is invoked, the outcome is recorded (L2).
+"""One attempt: record the intent durably, invoke the tool, record the outcome (L2).
 
-Promises kept here: P11 (no effect without a durable intent that names attempt and holder, for
-every attempt), P12 (an outcome that was seen is recorded or left as evidence, never dropped),
-P13 (a failure is classed before anything is tried again).
+Promises kept here: P11 (no effect without a durable intent that names attempt and holder, for every
+attempt), P12 (an outcome that was seen is recorded or kept as evidence, never dropped), P13 (a
+failure is classified before anything is retried).
 
-In steady state an effectful call costs two durable commits: the intent, and the result. Pending
-writes (steps, pure results) are written with them and durable before the effect.
+In steady state an effectful call costs two durable commits: the intent and the result. Pending
+writes (steps, pure results) are part of these commits and durable before the effect.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from nottwice.store.interface import (
 
 @light_record(frozen=True, slots=True)
 class Attempted:
-    """A row after an attempt, with the live outcome that led to it."""
+    """A row after an attempt, with the live outcome that produced it."""
 
     row: CallRow
     outcome: Invoked
 
 
 class StillRunning(Exception):
-    """An attempt outlives its time limit; it leaves the session by itself when it ends."""
+    """An attempt outlives its time limit. It leaves the session when it ends."""
 
     def __init__(self, blocked: BaseException) -> None:
         super().__init__(str(blocked))
@@ -66,17 +66,18 @@ def attempt(
     charges: tuple[ChargeWrite, ...] = (),
     expected: bool = False,
 ) -> Doing[Attempted]:
-    """Record ``intent``, invoke the tool, record what came of it.
+    """Record ``intent``, invoke the tool, record the outcome.
 
-    ``expected``: nobody has looked whether the call is new, so that is decided, and said, here.
-    Durable: the intent before the tool is invoked; the outcome before this returns.
+    ``expected``: the call was not looked up and is only expected to be new. The commit of the
+    intent decides, and the decision is logged here. Durable: the intent before the tool is invoked;
+    the outcome before this returns.
     """
     mine.begun = True
     yield from session.commit(
         calls=(CallWrite(intent, before.state if before else None),),
         reviews=reviews,
         run=RunUpdate(RunStatus.RUNNING, intent.started_at) if reviews else None,
-        # Another attempt at a call in doubt is not a new effect; a review of it is no obstacle.
+        # Another attempt at a call in doubt is not a new effect, so its review does not block it.
         unless_blocked=before is None or not before.status.in_doubt,
         charges=charges,
     )
@@ -92,7 +93,7 @@ def attempt(
     if outcome.still_running:
         what = f"passed its time limit of {tool.time_limit_seconds:g} s"
         if outcome.interrupt is not None:
-            what = f"was left by a waiter that met {type(outcome.interrupt).__name__}"
+            what = f"is no longer waited for ({type(outcome.interrupt).__name__})"
         reason = f"attempt {intent.attempt} {what}, cannot be stopped, and is still running"
         blocked = yield from blocking.open_review(session, intent, reason)
         raise StillRunning(outcome.interrupt or blocked)
@@ -119,15 +120,15 @@ def _after(
     *,
     late: bool = False,
 ) -> CallRow:
-    """The row that an outcome leads to. ``late``: nobody waits who could try again."""
+    """Return the row for an outcome. ``late``: no caller is waiting that could retry."""
     now = session.clock.now()
     if outcome.error is None:
         return intent.done(kept(tool, outcome.value, mine.secrets), now=now)
-    # A tool that was stopped did not choose its error, so its classifier has no say.
+    # A tool that was stopped did not choose its error, so its classifier is not asked.
     classifier = None if outcome.stopped else tool.classify
     failure = classify(outcome.error, effectful=True, tool=tool, classifier=classifier, now=now)
     if intent.ambiguous or failure.failure_class is FailureClass.AMBIGUOUS:
-        # After one ambiguous attempt only success, verify or a person ends the call (D4).
+        # After an ambiguous attempt, only success, verify or a person ends the call (D4).
         return intent.unknown(failure, now=now, over=not outcome.stopped)
     if late:
         return intent.failed(failure, now=now)
@@ -138,7 +139,7 @@ def _after(
 def failed_once_more(
     session: Session, tool: Tool, intent: CallRow, failure: Failure, *, failed: int, now: float
 ) -> CallRow:
-    """The row of an attempt that took no effect: with the time of the next one, if one is due."""
+    """Return the row of an attempt without effect, with the time of the retry if one is due."""
     delay = tool.retry.delay_seconds(
         failure, failed_attempts=failed, random_unit=session.clock.random_unit()
     )
@@ -153,9 +154,9 @@ def _record(
     *,
     closes_as: str | None,
 ) -> Doing[None]:
-    """Make an outcome durable; what cannot be written to the ledger is kept as evidence.
+    """Make an outcome durable. What cannot be written to the ledger is kept as evidence.
 
-    ``closes_as`` names what ended the doubt, if it ended: open reviews of the call are closed.
+    ``closes_as``: what ended the doubt, if it ended. Open reviews of the call are then closed.
     """
     write = CallWrite(row, intent.state)
     closing: tuple[ReviewWrite, ...] = ()
@@ -166,20 +167,20 @@ def _record(
         yield from session.commit(calls=(write,), reviews=closing, run=running)
     except Outdated as error:
         if not closing:
-            # Only the holder writes rows, so a stranger changed this one. Never look and run again.
+            # Only the holder writes rows, so something else changed this one. Never look and rerun.
             yield from _leave_evidence(session, row, outcome)
             raise LedgerCorrupt(
                 f"The row of {blocking.call_text(row)} changed while its attempt ran ({error}), "
-                "though nobody but this process may write it. The outcome was kept as evidence. "
+                "but only this process may write it. The outcome was kept as evidence. "
                 f"See: nottwice show {shlex.quote(session.run_id)}"
             ) from error
-        # A person decided at this very moment. What was seen is a fact all the same.
+        # A person decided at this moment. The observed outcome is still a fact.
         yield from _record(session, intent, row, outcome, closes_as=closes_as)
     except OwnershipLost:
         yield from _leave_evidence(session, row, outcome)
         raise
     except BaseException:
-        # Full disk, or an interrupt: what was seen is written later, at the latest on leaving.
+        # Full disk or interrupt: the outcome is written later, at the latest when the run is left.
         session.keep_outcome(write)
         raise
 
@@ -187,7 +188,7 @@ def _record(
 def _record_late(
     session: Session, tool: Tool, intent: CallRow, outcome: Invoked, mine: InFlight
 ) -> Doing[None]:
-    """An attempt ended after its caller stopped waiting: it still is what happened."""
+    """Record an attempt that ended after its caller stopped waiting."""
     try:
         row = _after(session, tool, intent, outcome, mine, late=True)
         session.say("record the late outcome", row)
@@ -199,11 +200,11 @@ def _record_late(
 
 
 def _leave_evidence(session: Session, row: CallRow, outcome: Invoked) -> Doing[None]:
-    """What an overtaken holder learned: never a ledger row, but never dropped either (D9).
+    """Keep what an overtaken holder learned: as evidence, never as a ledger row (D9).
 
-    If people have dealt with the call meanwhile, they must hear of it: a new review is opened,
-    and a licence that nobody has used yet is taken back.
-    Durable: when it returns.
+    If a person has dealt with the call since, this opens a new review and takes back an unused
+    licence.
+    Durable: when this returns.
     """
     if outcome.error is None:
         text = "the overtaken holder reports: it happened"
@@ -236,5 +237,5 @@ def _leave_evidence(session: Session, row: CallRow, outcome: Invoked) -> Doing[N
     try:
         yield Write(Commit(workflow_id=session.run_id, evidence=(item,), reviews=tuple(writes)))
     except Outdated:
-        # A person decided, or the licence was used, at this very moment.
+        # At this moment a person decided, or the licence was used.
         yield from _leave_evidence(session, row, outcome)

@@ -1,4 +1,4 @@
-"""How one call happens: look it up, decide, do what was decided, return its receipt (D1)."""
+"""How a call happens: look it up, decide, carry the decision out, return the receipt (D1)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from nottwice.store.interface import Blocked, Outdated
 
 
 def perform(request: Request, parent: InFlight | None) -> Doing[Receipt[Any]]:
-    """Make one call happen, once, and return its receipt."""
+    """Make a call happen once, and return its receipt."""
     session = request.scope.session
     limit = request.tool.time_limit_seconds
     mine = yield from enter_alone(session, request.identity, parent, limit_seconds=limit)
@@ -49,7 +49,7 @@ def perform(request: Request, parent: InFlight | None) -> Doing[Receipt[Any]]:
                 steps.asked_again(request.scope, request.identity, call.row)
             action = call.decide()
             if action is Action.RECORD_AND_RUN:
-                # What a new effect takes is not one more layer down: each costs at every ask.
+                # This is not in ``do``: another generator layer would cost time at every ask.
                 attempted = yield from call.record_and_run()
             else:
                 attempted = yield from call.do(action)
@@ -72,7 +72,7 @@ def perform(request: Request, parent: InFlight | None) -> Doing[Receipt[Any]]:
 
 
 class _Dispatch:
-    """One call on its way: the row as last seen, and what this caller has tried."""
+    """One call in progress: the row as last seen, and what this caller has tried."""
 
     __slots__ = (
         "blocked_by",
@@ -93,7 +93,7 @@ class _Dispatch:
         self.mine = mine
         self.row = self.session.pending.find_call(request.identity)
         self.looked = False
-        """Whether ``row`` is what the ledger shows; otherwise none is only expected."""
+        """Whether ``row`` is what the ledger shows. If not, the call is only expected to be new."""
         self.retry = request.retry
         self.error: BaseException | None = None
         self.blocked_by: tuple[Review, ...] = ()
@@ -102,7 +102,7 @@ class _Dispatch:
         row = self.row
         if row is None:
             action = WITHOUT_ROW[self.tool.replay_class]
-            # What is only expected is not decided before the intent is durable.
+            # An expectation is logged as a decision only once the intent is durable.
             if self.looked:
                 self.session.say(action, self.request.identity)
             return action
@@ -112,7 +112,7 @@ class _Dispatch:
         return action
 
     def receipt(self, attempted: Attempted) -> Receipt[Any] | None:
-        """Take note of an attempt. None: it goes on. A failure that is final is raised."""
+        """Take note of an attempt. None: the call is not over. A final failure is raised."""
         row = self.row = attempted.row
         outcome = attempted.outcome
         self.error = outcome.error
@@ -140,7 +140,7 @@ class _Dispatch:
         )
 
     def do(self, action: Action) -> Doing[Attempted | None]:
-        """Carry one decision out; None: look at the row again."""
+        """Carry out one decision. None: look at the row again."""
         row = self.row
         match action:
             case Action.RUN:
@@ -163,7 +163,7 @@ class _Dispatch:
                 return (yield from self._resolve(row))
 
     def _recorded(self, row: CallRow) -> Doing[Attempted]:
-        """The receipt as it is kept. A pure one that cannot be read any more is made anew."""
+        """Return the recorded receipt. If a pure result cannot be read, run the tool again."""
         kept = row.kept_result()
         try:
             return Attempted(row, Invoked(value=self.tool.decode_result(kept)))
@@ -186,12 +186,12 @@ class _Dispatch:
                 self.session, self.tool, row, self.mine, invocation=invocation, unfit=unfit
             )
         except RunBlocked as blocked:
-            # Whoever wrote the tool wants to see the error that left the doubt, if it was just now.
+            # Show the tool's author the error that left the doubt, if it occurred just now.
             raise blocked from (blocked.__cause__ or self.error)
         return attempted
 
     def record_and_run(self) -> Doing[Attempted | None]:
-        """The intent of a new call, or of one more attempt at a failed one, and the attempt."""
+        """Record the intent of a first or further attempt, and make the attempt."""
         session, row = self.session, self.row
         intent = yield from self._next_intent(row)
         try:
@@ -201,7 +201,8 @@ class _Dispatch:
                 scope = self.request.scope
                 permit = yield from gate.admit(scope, self.tool, intent, before=row, ask=ask)
             if permit is None:
-                # Denied or rejected, and on record as a failure: look at the row again.
+                # The call was denied or rejected, and is on record as failed. Look at the row
+                # again.
                 self.retry = False
                 yield from self.load()
                 return None
@@ -218,13 +219,13 @@ class _Dispatch:
             )
         except Blocked as blocked:
             if row is None and not self.looked:
-                # A receipt is handed out whatever the run waits for.
+                # A receipt is returned whatever the run waits for.
                 yield from self.load()
                 return None
-            # Decisions that nobody has used yet may lift the block; an open review raises.
+            # Unused decisions may lift the block. An open review raises.
             yield from reconcile.raise_if_blocked(session, refused=intent)
             if blocked.reviews == self.blocked_by:
-                # A decision about a call that only its own caller can resolve (D13).
+                # The decision is about a call that only its own caller can resolve (D13).
                 raise blocking.refused_by(session, blocked.reviews, intent) from None
             self.blocked_by = blocked.reviews
             return None
@@ -232,14 +233,14 @@ class _Dispatch:
             yield from self.load()
             return None
         except StoreError:
-            # Whatever is wrong, what is on record may still be readable: look first next time.
+            # Something is wrong, but the record may still be readable. Look it up first next time.
             session.expect(new=False)
             raise
         self.retry = False
         return attempted
 
     def _next_intent(self, row: CallRow | None) -> Doing[CallRow]:
-        """The intent of the first attempt, or of another one when it is due."""
+        """Return the intent of the first attempt, or of the next one once it is due."""
         session, scope = self.session, self.request.scope
         scope.session.stops.raise_if_stopped(scope.node_id, but=self.request.identity)
         if row is None:
@@ -249,7 +250,7 @@ class _Dispatch:
             return (yield from self._keyed_intent(self.request.key))
         steps.refuse_in_fork(scope, self.request.identity)
         if row.retry_at is not None:
-            # A clock that jumped back must not make the caller wait longer than the policy can.
+            # After the clock jumped back, the caller must not wait longer than the policy allows.
             left = max(0.0, row.retry_at - session.clock.now())
             yield Pause(min(left, self.tool.retry.longest_seconds))
         return row.next_attempt(
@@ -263,7 +264,7 @@ class _Dispatch:
         since, window = now, tool.window_seconds or 0.0
         used = yield Read(lambda store: store.last_use_of_key(tool.name, key))
         if used is not None and used.key_since is not None and used.key_since + window > now:
-            # The upstream counts from the first use of the key, whichever run that was.
+            # The upstream counts from the first use of the key, in whichever run that was.
             since = used.key_since
         return self._blank_row(now, key, since, window)
 
@@ -295,7 +296,7 @@ class _Dispatch:
         )
 
     def _may_run_pure(self) -> Doing[bool]:
-        """Whether policies allow a pure call; False: look at the row again."""
+        """Whether policies allow a pure call. False: look at the row again."""
         session, row = self.session, self.row
         intent = self._blank_row(session.clock.now(), key=self.request.key)
         try:
@@ -307,7 +308,7 @@ class _Dispatch:
             yield from reconcile.raise_if_blocked(session, refused=intent)
             raise blocking.refused_by(session, blocked.reviews, intent) from None
         except Outdated:
-            # Somebody decides, or charges a meter, at this very moment.
+            # At this moment a person decides, or another call charges a meter.
             yield from self.load()
             return False
         self.retry = False
@@ -325,5 +326,5 @@ class _Dispatch:
         identity = self.request.identity
         self.row = yield Read(lambda store: store.load_call(identity))
         self.looked = True
-        # What comes after a known call is probably known as well, and after a new one new.
+        # After a known call the next one is probably known, and after a new one it is new.
         self.session.expect(new=self.row is None)

@@ -1,4 +1,4 @@
-"""A recorded failure as an exception: the same live and on replay."""
+"""Turns a recorded failure into an exception, the same live and on replay."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OWN_FAILURES: dict[str, type[ToolFailure]] = {
 
 
 def failure_error(tool: Tool, row: CallRow) -> ToolFailure:
-    """The recorded failure as an exception: the same live and on replay."""
+    """Return the recorded failure as an exception, the same live and on replay."""
     failure = row.kept_failure()
     kinds: dict[FailureClass, type[ToolFailure]] = {
         FailureClass.RETRYABLE: Retryable,

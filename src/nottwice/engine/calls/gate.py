@@ -1,9 +1,9 @@
-"""Who may make a call: the policies of the ledger, then a person where one must approve (L9, H3).
+"""May a call be made? The policies of the ledger decide, then a person if needed (L9, H3).
 
-Policies are asked before the intent of a call that is not on record yet, and again when somebody
-grants a failed call new attempts; never about a call with a receipt, nor about one in doubt, which
-was allowed when its intent was written. Whatever is not an allowance is a refusal: a policy that
-raises or hangs lets nothing through. Promises kept here: P81, P82, P83.
+Policies are asked before the intent of a call that is not on record yet, and again when a person
+grants a failed call new attempts. They are never asked about a call with a receipt, nor about a
+call in doubt, which was allowed when its intent was written. Anything but an allowance is a
+refusal: a policy that raises or hangs lets nothing through. Promises kept here: P81, P82, P83.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _DENIED = f"{DeniedByPolicy.__module__}.{DeniedByPolicy.__qualname__}"
 
 @frozen_record(frozen=True, slots=True)
 class Permit:
-    """What the commit of an intent writes beside it, because it is allowed."""
+    """What the commit of an allowed intent writes in addition."""
 
     reviews: tuple[ReviewWrite, ...] = ()
     charges: tuple[ChargeWrite, ...] = ()
@@ -63,11 +63,11 @@ class _Said:
 def admit(
     scope: Scope, tool: Tool, intent: CallRow, *, before: CallRow | None, ask: str | None = None
 ) -> Doing[Permit | None]:
-    """What makes a call allowed. None: it was denied or rejected, which is on record now.
+    """Return what makes a call allowed. None: it was denied or rejected, which is on record now.
 
-    ``ask``: why a person must approve this one, whatever tool and policies say.
-    Raises ApprovalNeeded while a person has not decided, RunStoppedByPolicy if a policy stops the
-    run, PolicyFailed if one is broken; in all three cases nothing was sent.
+    ``ask``: why a person must approve this call, whatever its tool and the policies say. Raises
+    ApprovalNeeded while a person has not decided, RunStoppedByPolicy if a policy stops the run, and
+    PolicyFailed if a policy is broken. In all three cases nothing was sent.
     """
     session, identity = scope.session, intent.identity
     said: list[_Said] = []
@@ -83,7 +83,7 @@ def admit(
     reviews: tuple[ReviewWrite, ...] = ()
     must_ask = tool.approve or ask is not None or kind is RulingKind.ASK
     if must_ask or identity in session.stops.asked:
-        # A person who was asked once is not overruled by a policy that would not ask any more.
+        # Once a person was asked, a policy that would no longer ask does not overrule them.
         said_by_policies = [one.ruling.why for one in reasons] if kind is RulingKind.ASK else []
         why = "; ".join(filter(None, [ask, *said_by_policies]))
         licence = yield from approvals.authorise(scope, tool, intent, before=before, why=why)
@@ -96,9 +96,9 @@ def admit(
 
 
 def use_up(session: Session, permit: Permit) -> Doing[None]:
-    """Write what allows a pure call, which has no intent to go along with.
+    """Write what allows a pure call, which has no intent to write it with.
 
-    Durable: when it returns.
+    Durable: when this returns.
     """
     if permit.reviews or permit.charges:
         now = session.clock.now()
@@ -107,12 +107,12 @@ def use_up(session: Session, permit: Permit) -> Doing[None]:
 
 
 def _is_allowed_before(tool: Tool, before: CallRow | None) -> bool:
-    """Whether this is one more attempt of a call that was allowed, or none of the user's calls."""
+    """Whether this is another attempt of an allowed call, or not one of the user's calls."""
     return tool.name.startswith(OWN_PREFIX) or (before is not None and before.retry_at is not None)
 
 
 def _ask_policies(session: Session, tool: Tool, intent: CallRow) -> Doing[list[_Said]]:
-    """What each policy says; those after one that refuses are not asked any more."""
+    """Return what each policy says. After a refusal, the remaining policies are not asked."""
     if session.stops.denied is not None:
         raise session.stops.denied.with_traceback(None)
     said: list[_Said] = []
@@ -135,12 +135,12 @@ def _ask_policies(session: Session, tool: Tool, intent: CallRow) -> Doing[list[_
 
 
 def _is_no_ruling(error: BaseException) -> bool:
-    """Whether a policy was only in the way: of an interruption, or of a meter nobody can read."""
+    """Whether the error is an interruption or an unreadable meter, and no answer of the policy."""
     return is_interruption(error) or is_ledger_trouble(error)
 
 
 def policy_name(policy: Policy) -> str:
-    """What a policy is called in the audit trail."""
+    """Return the name of a policy in the audit trail."""
     name = getattr(policy, "__qualname__", None) or str(policy)
     return _plain(name.replace("<locals>.", ""))
 
@@ -155,7 +155,7 @@ def _is_ruling(said: object) -> bool:
 
 
 def _plain(text: object) -> str:
-    """What a policy says, on one line that every store can keep and every terminal can show."""
+    """Return a policy's text as one line that any store can keep and any terminal can show."""
     shown = str(text)[:MOST_REASON_CHARACTERS]
     return "".join(one if one.isprintable() else " " for one in shown)
 
@@ -181,7 +181,7 @@ def _proposed(session: Session, tool: Tool, intent: CallRow) -> ProposedCall:
 
 
 def _with_meters(session: Session, intent: CallRow, ruling: Ruling) -> Doing[Ruling]:
-    """The ruling after a look at the meters; the commit of the intent looks at them again."""
+    """Return the ruling after a look at the meters. The commit of the intent checks them again."""
     for charge in ruling.charges:
         if charge.at_most is None:
             continue
@@ -189,7 +189,7 @@ def _with_meters(session: Session, intent: CallRow, ruling: Ruling) -> Doing[Rul
         if shown + charge.amount > charge.at_most:
             kind = strictest((ruling.kind, charge.otherwise))
             if kind is RulingKind.ALLOW:
-                # A limit that allows what exceeds it would be no limit.
+                # A limit that allows more than the limit would not be a limit.
                 kind = RulingKind.DENY
             ruling = Ruling(kind, _no_room(charge, shown), ruling.charges)
     return ruling
@@ -216,7 +216,7 @@ def _no_room(charge: Charge, shown: int) -> str:
 def _writes(
     session: Session, intent: CallRow, charges: list[Charge], *, approved: bool
 ) -> tuple[ChargeWrite, ...]:
-    """The charges as the commit of the intent writes them. A person may go beyond a limit."""
+    """Return the charges to write with the intent. An approval waives limits that ask."""
     now = session.clock.now()
     writes: list[ChargeWrite] = []
     for charge in charges:
@@ -232,14 +232,14 @@ def _writes(
 def _record_denial(
     session: Session, intent: CallRow, said: _Said, *, before: CallRow | None
 ) -> Doing[None]:
-    """A denied call has failed without effect; that and why are on record, once and for all."""
+    """Record for good that a denied call failed without effect, and why."""
     now = session.clock.now()
     text = f"policy {said.by} does not allow it: {_reason(said)}"
     row = intent.failed(Failure(FailureClass.POISON, _DENIED, text), now=now)
     asked = yield from questions.pending_review(session, intent.identity)
     closing: tuple[ReviewWrite, ...] = ()
     if asked is not None:
-        # A person is not left with a question whose answer would change nothing.
+        # Do not leave a person with a question whose answer would change nothing.
         closing = (ReviewWrite(asked.closed(f"policy {said.by}", now=now), asked.version),)
     yield from session.commit(
         calls=(CallWrite(row, before.state if before else None),),
@@ -251,7 +251,7 @@ def _record_denial(
 
 
 def _stop(session: Session, intent: CallRow, said: _Said) -> Doing[RunStoppedByPolicy]:
-    """Nothing is recorded of the call: whoever opens the run again asks for it again."""
+    """Stop the run. The call is not recorded, so it is made again when the run is reopened."""
     entry = _entry(session, intent, "stop the run", by=said.by, why=_reason(said))
     yield from session.commit(audit=(entry,))
     session.say("stop the run", intent, f"policy={said.by!r}")
@@ -282,8 +282,9 @@ def _fail_closed(
     yield from session.commit(audit=(_entry(session, intent, "deny", by=by, why=f"it {what}"),))
     session.say("refuse without a ruling", intent, f"policy={by!r}")
     error = PolicyFailed(
-        f"Policy {by} {what}. {blocking.call_text(intent)} in run {session.run_id!r} was not sent: "
-        "what no policy allows is not done. Mend the policy and open the run again.",
+        f"Policy {by} {what}. {blocking.call_text(intent)} in run {session.run_id!r} was not sent, "
+        "because every policy must rule before a call is made. Fix the policy and open the run "
+        "again.",
         run_id=session.run_id,
         call_id=intent.call_id,
     )

@@ -1,4 +1,4 @@
-"""Calls that are under way in this process, and which waits for which (D13)."""
+"""Calls in flight in this process, and which of them waits for which (D13)."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from nottwice.model.sealing.secrets import Known
 
 living: set[str] = set()
 """Ids of attempts whose body runs in this process, or is about to. A waiter can be interrupted or
-cancelled at any moment; what it was waiting for is over only when its body has ended. A body that
-was cancelled stays here until the process ends: a thread that it started may apply its effect at
-any time (P125)."""
+cancelled at any moment, but the attempt is over only when its body has ended. A cancelled body
+stays here until the process ends: a thread that it started may apply its effect at any time
+(P125)."""
 
 
 @dataclass(slots=True, eq=False)
 class InFlight:
-    """An attempt, or the wish for one, that is under way in this process."""
+    """An attempt in flight in this process, or a caller that waits to make one."""
 
     identity: CallIdentity
     parent: InFlight | None
     row: CallRow | None = None
     begun: bool = False
-    """The intent is being recorded or was: from here on the effect may happen."""
+    """The intent was recorded or is being recorded. From here on the effect may happen."""
     waits_for: InFlight | None = None
     over: Future[None] | None = None
     scope: Any = None
-    """Where the call was made, if that is not where it is being resolved."""
+    """Where the call was made, if it is being resolved elsewhere."""
     counts: dict[tuple[str, str], int] | None = None
     """How many recorded values each attempt has asked for; see ``guard/recorded.py``."""
     secrets: Known | None = None
-    """What it was given that must not be in its result."""
+    """The secrets it was given, which must not appear in its result."""
 
     @property
     def parent_call_id(self) -> str | None:
-        """The call of the same run whose body asks for this one; see ``CallRow``."""
+        """The call of the same run whose body makes this call; see ``CallRow``."""
         parent = self.parent
         if parent is None or parent.identity.workflow_id != self.identity.workflow_id:
             return None
@@ -53,11 +53,11 @@ class InFlight:
 
     @property
     def call(self) -> Call | None:
-        """The call as its tool sees it; built when it is asked for."""
+        """The call as its tool sees it. It is built on demand."""
         return call_from_row(self.row) if self.row is not None else None
 
     def chain(self) -> list[InFlight]:
-        """This attempt and those it was called from."""
+        """Return this attempt and the attempts it was called from."""
         found = [self]
         while found[-1].parent is not None:
             found.append(found[-1].parent)
@@ -67,9 +67,9 @@ class InFlight:
 def check_no_circle(
     target: InFlight, parent: InFlight | None, waiting: Iterable[InFlight] = ()
 ) -> None:
-    """Refuse to wait for a call that, directly or not, waits for us (D13).
+    """Refuse to wait for a call that waits for this one, directly or indirectly (D13).
 
-    ``waiting`` is who waits for whom already; whoever called a waiter waits with it.
+    ``waiting``: the existing waiters. The callers of a waiter wait with it.
     """
     ours = parent.chain() if parent is not None else []
     seen: set[InFlight] = set()
@@ -89,7 +89,7 @@ def check_no_circle(
 
 
 class InFlightCalls:
-    """The calls of one run that are under way in this process."""
+    """The calls of one run that are in flight in this process."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -100,7 +100,7 @@ class InFlightCalls:
         self._when_idle: Callable[[], None] | None = None
 
     def enter(self, identity: CallIdentity, parent: InFlight | None) -> tuple[InFlight, bool]:
-        """Register a call. False: it is under way already, and a waiter for it is returned."""
+        """Register a call. False: it is in flight already, and a waiter for it is returned."""
         with self._guard:
             existing = self._calls.get(identity)
             if existing is None:
@@ -116,12 +116,12 @@ class InFlightCalls:
             return waiter, False
 
     def stop_waiting(self, waiter: InFlight) -> None:
-        """A waiter goes on, whether what it waited for is over or not."""
+        """Remove a waiter that stops waiting, whether its call has ended or not."""
         with self._guard:
             self._waiting.discard(waiter)
 
     def leave(self, mine: InFlight) -> None:
-        """A call is over in this process, whatever became of it."""
+        """Remove a call that has ended in this process, with any outcome."""
         with self._guard:
             if self._calls.get(mine.identity) is mine:
                 del self._calls[mine.identity]
@@ -133,7 +133,7 @@ class InFlightCalls:
             self._when_idle()
 
     def under_way(self) -> list[InFlight]:
-        """What is in flight, each with a future to wait for."""
+        """Return the calls in flight, each with a future to wait for."""
         with self._guard:
             for one in self._calls.values():
                 if one.over is None:
@@ -141,11 +141,11 @@ class InFlightCalls:
             return list(self._calls.values())
 
     def find(self, identity: CallIdentity) -> InFlight | None:
-        """The call with this identity, if it is under way."""
+        """Return the call with this identity, if it is in flight."""
         return self._calls.get(identity)
 
     def call_when_idle(self, call: Callable[[], None]) -> list[InFlight]:
-        """Have this called when the last call is over. None is under way: never."""
+        """Call this when the last call has ended. If none is in flight, it is never called."""
         with self._guard:
             left = list(self._calls.values())
             if left:
@@ -170,14 +170,14 @@ class InFlightCalls:
                 self._held.discard(mine)
 
     def others_are_busy(self, mine: InFlight | None) -> bool:
-        """Whether a tool runs that does not itself wait for something that is held back."""
+        """Whether a tool is running that does not itself wait for a call that is held back."""
         with self._guard:
             stuck = {one for held in self._held for one in held.chain()}
             if mine is not None:
                 stuck.update(mine.chain())
             return any(one not in stuck for one in self._calls.values())
 
-    # Calls of an event loop; the loop itself would not keep them alive.
+    # Tasks of calls in an event loop. The loop alone would not keep them alive.
 
     @property
     def tasks(self) -> frozenset[asyncio.Future[Any]]:
@@ -189,5 +189,5 @@ class InFlightCalls:
         self._tasks.add(task)
 
     def drop(self, task: asyncio.Future[Any]) -> None:
-        """A task is over."""
+        """Drop a task that has ended."""
         self._tasks.discard(task)

@@ -1,4 +1,4 @@
-"""With which arguments is another attempt made? With those on record, as far as they are (P132)."""
+"""Which arguments does another attempt use? Those on record, as far as they are kept (P132)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Invocation = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def invocation_for(request: Request, row: CallRow | None) -> Invocation:
-    """How to call the tool: for another attempt, with what the first one recorded.
+    """Return how to call the tool. Another attempt uses what the first one recorded.
 
-    The tool or its caller may have changed the objects since, and new code its defaults. Of a
-    secret the record has only a fingerprint, so there it is what this caller gave. A volatile
-    argument may be as fresh as its caller's; but the words of an effect that is done once for
-    something are those on record, which is what people are shown (P202).
+    The tool or its caller may have changed the objects since, and new code may have changed
+    defaults. The record holds only a fingerprint of a secret, so a secret comes from this caller. A
+    volatile argument may come from this caller too. But an effect that is done once for something
+    keeps its recorded words, because people were shown those (P202).
     """
     tool, live = request.tool, (request.args, request.kwargs)
     if row is None or tool.rebuild is None:
@@ -33,21 +33,21 @@ def invocation_for(request: Request, row: CallRow | None) -> Invocation:
 def record_suffices(tool: Tool, row: CallRow) -> bool:
     """Whether the record holds every argument of the call (P132).
 
-    It does not hold a secret, or a volatile argument that is not plain data: that may be the very
-    body of the tool, and its default is not what the caller gave.
+    It does not hold secrets, nor volatile arguments that are not plain data. Such an argument may
+    be the very body of the tool, and its default is not what the caller passed.
     """
     if _has_secrets(row):
         return False
     if not tool.volatile:
         return True
     record = values.decode_object(row.args_json)
-    # What ``**rest`` collected is in the record under the name of ``rest``.
+    # The record keeps what ``**rest`` collected under the name ``rest``.
     collected = [value.keys() for value in record.values() if isinstance(value, dict)]
     return set(tool.volatile) <= record.keys() | set().union(*collected)
 
 
 def _has_secrets(row: CallRow) -> bool:
-    """Whether its record holds a fingerprint, with which the call cannot be made (P103)."""
+    """Whether the record holds a fingerprint, which cannot be used to make the call (P103)."""
     try:
         return holds_fingerprint(values.decode(row.args_json))
     except LedgerCorrupt:

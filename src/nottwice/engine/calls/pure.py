@@ -1,7 +1,7 @@
-"""How a call without effects happens: run it, again if that may help, keep its result (D4).
+"""How a call without effects happens: run it, retry if that may help, keep the result (D4).
 
-Nothing can be in doubt about it, so it has no intent. Its result is written with the next commit
-of the run, of whatever kind; a crash before that costs one more run, which is what pure means.
+Such a call is never in doubt, so it has no intent. Its result is written with the next commit of
+the run. A crash before that costs one more run of the tool, which is what pure means.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from nottwice.store.interface import CallWrite
 def run_pure(
     request: Request, mine: InFlight, intent: CallRow, *, before: CallRow | None
 ) -> Doing[Attempted]:
-    """Run a pure tool and keep its result among the pending writes.
+    """Run a pure tool and add its result to the pending writes.
 
-    Durable: the result of a tool that says so, when it returns.
+    Durable: the result, when this returns, if the tool is declared durable.
     """
     session, tool = request.scope.session, request.tool
     failed = 0
@@ -39,7 +39,7 @@ def run_pure(
         if outcome.interrupt is not None:
             raise outcome.interrupt
         if outcome.still_running:
-            # Nobody needs to wait for it: whatever it still does, it changes nothing.
+            # There is no need to wait for it: whatever it still does, it changes nothing.
             limit = f"it passed its time limit of {tool.time_limit_seconds:g} s"
             outcome = Invoked(error=TimeoutError(limit))
         if outcome.error is not None and (tool.only_answers or _is_no_failure(outcome.error)):
@@ -53,7 +53,7 @@ def run_pure(
         failure = classify(
             outcome.error, effectful=False, tool=tool, classifier=tool.classify, now=now
         )
-        # Nothing can be in doubt about a tool without effects: ambiguous is worth another try.
+        # A tool without effects is never in doubt, so an ambiguous failure is worth a retry.
         row = failed_once_more(session, tool, intent, failure, failed=failed, now=now)
         if row.retry_at is None:
             break
@@ -73,9 +73,10 @@ def run_pure(
 
 
 def _is_no_failure(error: BaseException) -> bool:
-    """Whether a pure tool was only in the way of something that concerns the run or the code.
+    """Whether the error concerns the run or the code and is not a failure of the pure tool.
 
-    Recorded as its failure, it would be handed out for ever, whatever a person decides meanwhile.
+    If it were recorded as the tool's failure, every replay would return it, whatever a person
+    decides in the meantime.
     """
     waits = isinstance(error, RunBlocked | RunWaits | RunBusy)
     outside = is_interruption(error) or is_ledger_trouble(error)

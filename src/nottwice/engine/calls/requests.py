@@ -1,4 +1,4 @@
-"""What a caller wants of the engine, and what it gets: one call, and its receipt (L6)."""
+"""What a caller passes to the engine and gets back: a call, and its receipt (L6)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 @light_record(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a caller wants: one call, with everything its record needs."""
+    """What a caller wants: one call, with everything that its record needs."""
 
     tool: Tool
     scope: Scope
@@ -27,10 +27,10 @@ class Request:
     label: str | None = None
     retry: bool = False
     ask: str | None = None
-    """Why a person must approve this very call, whatever its tool says; None: nothing does."""
+    """Why a person must approve this call, whatever its tool says. None: no such reason."""
     trace_id: str | None = None
     clear_json: str | None = None
-    """The arguments with their secrets, if they have any; never written anywhere."""
+    """The arguments with their secrets, if there are any. They are never stored."""
     secrets: Known | None = None
 
 
@@ -40,15 +40,15 @@ class Receipt(Generic[T]):
 
     value: T
     replayed: bool
-    """False: it was produced just now. True: it is an earlier receipt."""
+    """False: the result was produced just now. True: this is an earlier receipt."""
     id: str
-    """The call's id, the same live and replayed; ingest by it, once."""
+    """The id of the call, the same live and replayed. Use it to ingest the result once."""
     attempts: int
     tool: str
     settled_by: str | None = None
-    """What ended a doubt about it: ``verify`` or a decision; None if there was none."""
+    """What ended a doubt about the call: ``verify`` or a decision. None: there was no doubt."""
 
     def __repr__(self) -> str:
-        # Without its value: that may be large, or secret, and receipts end up in logs (P227).
+        # The value is left out: it may be large or secret, and receipts end up in logs (P227).
         how = "replayed" if self.replayed else f"attempt {self.attempts}"
         return f"<Receipt of {self.tool!r}, call {self.id}, {how}>"

@@ -1,4 +1,4 @@
-"""Tell the listeners how a call ended for its caller. Beside the call: it changes nothing."""
+"""Tells the listeners how a call ended for its caller. This does not affect the call."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def tell_listeners(
     receipt: Receipt[Any] | None,
     began: float,
 ) -> None:
-    """Tell what the caller got; without a receipt it was an error."""
+    """Report what the caller got. Without a receipt it was an error."""
     identity, session = request.identity, request.scope.session
     if receipt is None and attempted is not None:
-        # An attempt was made here that has not ended, or that a waiter was torn away from.
+        # An attempt that was made here has not ended, or its waiter was interrupted.
         row = attempted
     seconds = session.clock.now() - began
     events.tell(

@@ -1,1 +1,1 @@
-"""What may have happened and is not proven: how does a doubt end?"""
+"""A call may have happened, but this is not proven: how does a doubt end?"""

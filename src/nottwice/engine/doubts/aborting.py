@@ -1,4 +1,4 @@
-"""A person decides that a run ends here: then nothing more is sent (D11, P133)."""
+"""A person decides to end a run: nothing more is sent (D11, P133)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from nottwice.store.interface import Outdated, ReviewWrite, RunUpdate
 
 
 def abort_if_decided(session: Session) -> Doing[list[Review]]:
-    """Raise RunAborted if a person has decided so, whatever the review is about.
+    """Raise RunAborted if a person has decided so, in a review of any kind.
 
-    Otherwise, what reviews there are. Durable: that the run is aborted, before it is raised.
+    Otherwise return the reviews of the run. Durable: the abort, before it is raised.
     """
     while True:
         reviews: list[Review] = yield Read(lambda store: store.open_reviews(session.run_id))
@@ -27,7 +27,7 @@ def abort_if_decided(session: Session) -> Doing[list[Review]]:
                 run=RunUpdate(RunStatus.ABORTED, now),
             )
         except Outdated:
-            # It was taken back at this very moment, and is an open review again.
+            # The decision was taken back at this moment, and the review is open again.
             continue
         raise RunAborted(
             f"Run {session.run_id!r} was aborted by {decision.by}: {decision.why}. Nothing more "

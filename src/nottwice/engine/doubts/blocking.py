@@ -1,7 +1,7 @@
-"""How a run comes to wait for a person: the review, and the error that tells where to decide.
+"""How a run comes to wait for a person: the review, and the error that says how to decide.
 
-Promises kept here: P14 (the review is written by the same commit that stops the run), P133 (an
-error names a review only if no other one can be meant).
+Promises kept here: P14 (the commit that stops the run also writes the review), P133 (an error names
+a review only if no other review can be meant).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def open_review(
 ) -> Doing[RunBlocked]:
     """Make the run wait for a person, and return the error that says so.
 
-    Durable: review, reason and the run's status, when it returns.
+    Durable: the review, its reason and the run's status, when this returns.
     """
     now = session.clock.now()
     found = yield Read(lambda store: store.open_reviews(session.run_id))
@@ -54,7 +54,7 @@ def open_review(
     known = yield Read(lambda store: store.evidence(session.run_id, row.call_id))
     evidence: tuple[Evidence, ...] = ()
     if not any((item.attempt_id, item.text) == (row.attempt_id, reason) for item in known):
-        # Said once is enough, however often the run is opened while it waits.
+        # The reason is recorded once, however often the run is opened while it waits.
         evidence = (Evidence(session.run_id, row.call_id, row.attempt_id, now, "engine", reason),)
     waits = session.stops.waits([review])
     yield from session.commit(
@@ -66,7 +66,7 @@ def open_review(
 
 
 def new_review(row: CallRow, kind: ReviewKind, reason: str, *, now: float) -> Review:
-    """A question to a person about one call."""
+    """Return a question to a person about one call."""
     return Review(
         review_id=secrets.token_hex(4),
         kind=kind,
@@ -80,8 +80,8 @@ def new_review(row: CallRow, kind: ReviewKind, reason: str, *, now: float) -> Re
 
 
 def is_about(review: Review, row: CallRow, kind: ReviewKind) -> bool:
-    """Whether this review asks, or has asked, just that: one question, one review (P132)."""
-    # An accepted drift is used where it is met; what is refused after that is another drift.
+    """Whether this review asks, or has asked, this question: one question, one review (P132)."""
+    # An accepted drift is used where it occurs. A later refusal is a different drift.
     open_still = review.status is ReviewStatus.OPEN or kind is not ReviewKind.DRIFT
     return (
         open_still
@@ -99,9 +99,9 @@ def blocked_by(
     evidence: Sequence[Evidence] = (),
     unused: str | None = None,
 ) -> RunBlocked:
-    """The error of a run that waits for this review.
+    """Return the error of a run that waits for this review.
 
-    ``unused`` says why a decision that was made cannot be used yet.
+    ``unused``: why a decision that was made cannot be used yet.
     """
     command = decide_command(review.review_id, session.store.location)
     kind, did_not = _ERRORS[review.kind]
@@ -128,10 +128,11 @@ def blocked_by(
 def blocked_by_all(
     session: Session, blocked: Sequence[RunBlocked], *, refused: CallRow | None = None
 ) -> RunBlocked:
-    """One error for all that the run waits for. It has a ``review_id`` only if it waits for one.
+    """Return one error for everything that the run waits for.
 
-    ``refused`` is the intent of a call that was not made because of them. The caller that asked
-    for it must not answer for another call, so then there is no ``review_id`` at all (P133).
+    It has a ``review_id`` only if the run waits for exactly one. ``refused``: the intent of a call
+    that was not made because of them. Its caller must not answer for another call, so then there is
+    no ``review_id`` at all (P133).
     """
     errors = list({error.review_id or id(error): error for error in reversed(blocked)}.values())
     errors.reverse()
@@ -159,13 +160,13 @@ def blocked_by_all(
 
 
 def refused_by(session: Session, reviews: Sequence[Review], refused: CallRow) -> RunBlocked:
-    """The error of a call that was not made because of these reviews (D11)."""
+    """Return the error of a call that was not made because of these reviews (D11)."""
     blocked = [blocked_by(session, review) for review in reviews]
     return blocked_by_all(session, blocked, refused=refused)
 
 
 def _what(session: Session, review: Review, row: CallRow | None) -> str:
-    """What it is about, as a sentence."""
+    """Say in one sentence what the review is about."""
     if review.kind is ReviewKind.QUESTION:
         options = options_of(review)
         answers = f" Answers: {', '.join(options)}." if options else ""
@@ -188,33 +189,33 @@ _ERRORS: dict[ReviewKind, tuple[type[RunBlocked], str]] = {
     ),
     ReviewKind.RESULT: (
         ResultNotKept,
-        "It was not run again, and nothing was handed out in its place.",
+        "It was not run again, and nothing was returned in its place.",
     ),
     ReviewKind.DRIFT: (ReplayDriftError, "Nothing was sent."),
-    ReviewKind.QUESTION: (QuestionOpen, "Nobody has answered yet, and nothing more was done."),
+    ReviewKind.QUESTION: (QuestionOpen, "It has not been answered yet, and nothing more was done."),
     ReviewKind.UNDEPLOYABLE: (RunBlocked, "Nothing was sent."),
     ReviewKind.CORRUPT: (RunBlocked, "Nothing was sent."),
     ReviewKind.RESTORED: (
         RunBlocked,
         "Nothing was sent, and nothing that was in doubt was settled. Look up what it did since.",
     ),
-    ReviewKind.BUDGET: (BudgetSpent, "Nobody has raised it yet, and no model was asked."),
-    ReviewKind.APPROVAL: (ApprovalNeeded, "Nobody has approved it yet, and it was not sent."),
+    ReviewKind.BUDGET: (BudgetSpent, "It has not been raised yet, and no model was asked."),
+    ReviewKind.APPROVAL: (ApprovalNeeded, "It has not been approved yet, and was not sent."),
 }
 
 
 def decide_command(review_id: str, location: str) -> str:
-    """The command a person types to decide."""
+    """Return the command that a person types to decide."""
     return f"nottwice decide {review_id} --store {shlex.quote(location)}"
 
 
 def call_text(row: CallRow) -> str:
-    """A call as a person would write it, shortened."""
+    """Return a call as a person would write it, shortened."""
     return written_call(row.identity.tool_name, values.decode_object(row.args_json))
 
 
 def written_call(tool_name: str, args: Mapping[str, Any]) -> str:
-    """The same for a call that has no row yet. What is secret in it is not shown."""
+    """Return the same text for a call without a row. Secrets are not shown."""
     told = ((name, covered(value, COVER)) for name, value in args.items())
     inside = ", ".join(f"{name}={value!r}" for name, value in told)
     if len(inside) > MOST_ARGUMENT_CHARACTERS:
@@ -223,7 +224,7 @@ def written_call(tool_name: str, args: Mapping[str, Any]) -> str:
 
 
 def closing_reviews(session: Session, row: CallRow, *, by: str) -> Doing[tuple[ReviewWrite, ...]]:
-    """The writes that close what is still open about a call whose doubt has ended."""
+    """Return the writes that close the open reviews of a call whose doubt has ended."""
     now = session.clock.now()
     found = yield Read(lambda store: store.open_reviews(session.run_id))
     return tuple(

@@ -1,7 +1,8 @@
-"""What is known about one call in doubt, and how is it told to a person?
+"""What is known about a call in doubt, and how is it told to a person?
 
-Gathered from the ledger, the holder's life, ``verify`` and reviews, as the facts that the decision
-table asks for. Promise kept here: P131 (automatic attempts are bounded, over all processes).
+The facts come from the ledger, the holder's life, ``verify`` and reviews, in the form that the
+decision table expects. Promise kept here: P131 (automatic attempts are limited, over all
+processes).
 """
 
 from __future__ import annotations
@@ -32,27 +33,27 @@ _VERDICTS = {Verb.HAPPENED: DoubtVerdict.HAPPENED, Verb.DID_NOT_HAPPEN: DoubtVer
 
 @dataclass(slots=True)
 class Doubt:
-    """What is known about one call in doubt, growing until it decides."""
+    """What is known about a call in doubt. It grows until a decision is possible."""
 
     session: Session
     tool: Tool
     row: CallRow
     invocation: Invocation | None
     unfit: str
-    """Why the tool cannot be invoked with what is recorded; empty: it can, or was not tried."""
+    """Why the recorded arguments do not fit the tool. Empty: they fit, or were not tried."""
     life: AttemptLife
     over_since: float
     review: Review | None = None
-    """The one about this very attempt, open or decided."""
+    """The review of this attempt, open or decided."""
     person_asked: bool = False
-    """A review of this call is open, of whichever attempt."""
+    """Whether a review of this call is open, for any attempt."""
     answer: Answer | None = None
     asked_at: float = 0.0
     result: object = None
     said: str = ""
     waited_seconds: float = 0.0
     rested_after: str = ""
-    """The attempt after which the wait of the retry policy is over."""
+    """The attempt whose retry delay is over."""
     deadline: float = 0.0
 
     @property
@@ -76,7 +77,7 @@ class Doubt:
         )
 
     def take(self, outcome: Invoked, known: Sequence[Evidence]) -> None:
-        """Keep what ``verify`` said, as an answer, and as evidence unless that is known already."""
+        """Keep the answer of ``verify``, and record it as evidence unless it is known already."""
         reply, said_before = outcome.value, self.said
         if isinstance(reply, Verification):
             self.answer, self.result = reply.answer, reply.result
@@ -85,7 +86,7 @@ class Doubt:
             self.answer = Answer.UNKNOWN
             self.said = said_otherwise(outcome, self.tool)
         self.said = hide(self.said, self.tool)
-        # However often it is asked: the same answer is one piece of evidence.
+        # However often verify is asked, the same answer is one piece of evidence.
         told = {(item.source, item.attempt_id, item.text) for item in known}
         text = _kept_text(self.said)
         if self.said != said_before and ("verify", self.row.attempt_id, text) not in told:
@@ -104,11 +105,11 @@ class Doubt:
         return seconds
 
     def may_try_again(self) -> bool:
-        """Whether another attempt is possible and worth it; a person's word always counts."""
+        """Whether another attempt is possible and worthwhile. A person's decision always counts."""
         return self.invocation is not None and (self.licensed or not self._used_up())
 
     def rest_seconds(self) -> float:
-        """How long the retry policy waits after the last attempt; 0 once that was waited for."""
+        """Return the remaining delay of the retry policy, or 0 once it has passed."""
         failure = self.row.failure
         if failure is None or self.licensed or self.rested_after == self.row.attempt_id:
             return 0.0
@@ -122,19 +123,19 @@ class Doubt:
         return max(0.0, (delay or 0.0) - max(0.0, passed))
 
     def failed_again(self, row: CallRow) -> None:
-        """Take in another attempt that did not end the doubt."""
+        """Take note of another attempt that did not end the doubt."""
         over = row.finished_at is not None
         self.row, self.life = row, AttemptLife.OVER if over else AttemptLife.MAYBE_ALIVE
         self.over_since = row.finished_at or self.session.clock.now()
         self.review, self.answer, self.said = None, None, ""
 
     def reason(self) -> str:
-        """Why a person is needed, in one sentence."""
+        """Say in one sentence why a person is needed."""
         row = self.row
         if self.life is AttemptLife.MAYBE_ALIVE:
             ended = "its holder may still be alive"
             if row.failure is not None:
-                ended = f"attempt {row.attempt} was stopped, but what it started may go on"
+                ended = f"attempt {row.attempt} was stopped, but what it started may still run"
         elif row.failure is not None:
             ended = f"attempt {row.attempt} ended with {self._error_text()}"
         else:
@@ -155,7 +156,7 @@ class Doubt:
         return f"it may or may not have happened: {', and '.join(filter(None, told))}"
 
     def _why_not_sent(self) -> str:
-        """Why a call with a key is not sent again with it; empty for any other call."""
+        """Say why a call with a key is not sent again. Empty for any other call."""
         kind = stricter(self.row.replay_class, self.tool.replay_class)
         if self.unfit:
             return f"its recorded arguments no longer fit the tool ({self.unfit.rstrip('.')})"
@@ -167,14 +168,14 @@ class Doubt:
         return "" if self._window_is_open() else "its upstream may have forgotten its key"
 
     def _used_up(self) -> str:
-        """Why no further attempt is made without a person (P131); empty: one may be made."""
+        """Say why no further attempt is made without a person (P131). Empty: one may be made."""
         row = self.row
         return self.tool.retry.why_not_again(
             row.failure, failed_attempts=row.failed_attempts, lost_attempts=row.lost_attempts
         )
 
     def _error_text(self) -> str:
-        """The exception of the last attempt. It was recorded without the secrets we know."""
+        """Return the exception of the last attempt. It was recorded without known secrets."""
         failure = self.row.kept_failure()
         told = hide(failure.message, self.tool)[:MOST_ERROR_CHARACTERS]
         return one_line(f"{failure.error_type}: {told}" if told else failure.error_type)
@@ -186,13 +187,13 @@ class Doubt:
         closes_at = self.tool.window_closes_at(
             key_since=row.key_since, recorded_seconds=row.window_seconds
         )
-        # A clock that jumped back must not reopen a window: since-in-the-future is closed.
+        # A clock that jumped back must not reopen a window: a start in the future counts as closed.
         return row.key_since - 1.0 <= self.session.clock.now() < closes_at
 
     def _settle(self) -> Settle:
         if self.tool.settles_seconds is None:
             return Settle.NOT_DECLARED
-        # An answer is as old as its question: the upstream may apply while verify is looking.
+        # An answer is as old as its question: the upstream may apply the call while verify looks.
         looked_at = self.session.clock.now() if self.answer is None else self.asked_at
         passed = looked_at >= self.over_since + self.tool.settles_seconds
         return Settle.PASSED if passed else Settle.WAITING
@@ -231,10 +232,10 @@ def look_into(
         deadline=now + session.patience_seconds,
     )
     if row.attempt_id in living:
-        # Its waiter is gone, but its body still runs in this very process.
+        # Its waiter is gone, but its body still runs in this process.
         doubt.life = AttemptLife.MAYBE_ALIVE
     elif row.finished_at is not None:
-        # The holder itself recorded that the attempt is over.
+        # The holder itself recorded that the attempt ended.
         doubt.over_since = row.finished_at
     elif row.holder_id != session.holder.holder_id:
         life = yield Read(lambda store: store.life_of(row.holder_id))
@@ -243,15 +244,15 @@ def look_into(
         else:
             doubt.life = AttemptLife.MAYBE_ALIVE
     elif row.failure is not None:
-        # It was stopped in this very process, and a thread that it started may still run.
+        # It was stopped in this process, but a thread that it started may still run.
         doubt.life = AttemptLife.MAYBE_ALIVE
-    # An attempt cannot end before it began, whatever the clock of the process that saw its end.
+    # An attempt cannot end before it began, whatever the clock said in the process that saw it.
     doubt.over_since = max(doubt.over_since, row.started_at)
     return doubt
 
 
 def reviews_of(session: Session, row: CallRow) -> Doing[list[Review]]:
-    """The reviews of doubts about this call that are open, or decided and not used yet."""
+    """Return the reviews of doubts about this call that are open, or decided and unused."""
     reviews: list[Review] = yield Read(lambda store: store.open_reviews(session.run_id))
     return [
         one for one in reviews if one.identity == row.identity and one.kind is ReviewKind.IN_DOUBT
@@ -259,7 +260,7 @@ def reviews_of(session: Session, row: CallRow) -> Doing[list[Review]]:
 
 
 def said_otherwise(outcome: Invoked, tool: Tool) -> str:
-    """What became of a ``verify`` hook that gave none of its four answers."""
+    """Describe the outcome of a ``verify`` hook that gave none of its four answers."""
     if outcome.error is not None:
         return f"verify raised {type(outcome.error).__name__}: {outcome.error}"
     if outcome.still_running:
@@ -271,7 +272,7 @@ def said_otherwise(outcome: Invoked, tool: Tool) -> str:
 
 
 def _proven_dead_since(doubt: Doubt) -> Doing[float]:
-    """When the death was first proven; from then on the upstream had time to settle."""
+    """Return when the death was first proven. From then on the upstream had time to settle."""
     row, now = doubt.row, doubt.session.clock.now()
     known = yield Read(lambda store: store.evidence(row.identity.workflow_id, row.call_id))
     for item in known:

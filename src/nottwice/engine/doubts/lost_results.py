@@ -1,7 +1,7 @@
-"""A call took effect, and its result cannot be handed out. Where does the result come from then?
+"""A call took effect, but its result cannot be returned. Where does the result come from?
 
-The call is never run again for it. The return annotation may bring it back, ``verify`` may find
-it, or a person gives it in a review. Promise kept here: P134.
+The call is never run again for it. The return annotation may restore the result, ``verify`` may
+find it, or a person gives it in a review. Promise kept here: P134.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from nottwice.store.interface import Outdated, ReviewWrite
 
 
 def supply(session: Session, tool: Tool, row: CallRow) -> Doing[Attempted]:
-    """The result of a call whose record does not give it, or ResultNotKept with a review on record.
+    """Return the result of a call whose record does not give it.
 
-    Durable: the result, or the review, when it returns or raises.
+    Raises ResultNotKept, with a review on record, if it cannot be found. Durable: the result, or
+    the review, when this returns or raises.
     """
     identity = row.identity
     while True:
@@ -35,7 +36,7 @@ def supply(session: Session, tool: Tool, row: CallRow) -> Doing[Attempted]:
                 continue
             found = yield from _find(session, tool, row)
         except Outdated:
-            # A person decides, or takes a decision back, at this very moment.
+            # At this moment a person decides or takes a decision back.
             continue
         if found is not None:
             return found
@@ -43,7 +44,7 @@ def supply(session: Session, tool: Tool, row: CallRow) -> Doing[Attempted]:
 
 
 def use_or_wait(session: Session, review: Review) -> Doing[None]:
-    """Make the result that a person gave the receipt; raise if none is known yet."""
+    """Turn the result that a person gave into the receipt. Raises if there is none yet."""
     row: CallRow | None = yield Read(lambda store: store.load_call(review.identity))
     now = session.clock.now()
     if row is None or row.status is not CallStatus.DONE:
@@ -58,9 +59,9 @@ def use_or_wait(session: Session, review: Review) -> Doing[None]:
 
 
 def given_without_tool(row: CallRow, decision: Decision, *, now: float) -> CallRow:
-    """The receipt of a call whose result a person gave where its tool is not declared.
+    """Return the receipt for a result that a person gave where the tool is not declared.
 
-    Whether it fits is found out by the process that has the tool and asks for it.
+    The process that has the tool and asks for the result finds out whether it fits.
     """
     given = decision.result or StoredResult(ResultKind.PLAIN, "null")
     if given.kind is ResultKind.PLAIN:
@@ -94,7 +95,7 @@ def _adopt(
 def _find(
     session: Session, tool: Tool, row: CallRow, review: Review | None = None
 ) -> Doing[Attempted | None]:
-    """What can be found without a person: by the annotation of today, or by ``verify``."""
+    """Return what can be found without a person: by the current annotation, or by ``verify``."""
     healed = _healed(tool, row)
     if healed is not None:
         yield from _write(session, row, healed[0], review, by="the return annotation")
@@ -106,7 +107,7 @@ def _find(
         return None
     stored = kept(tool, reply.result)
     if stored.kind is ResultKind.NOT_KEPT:
-        # It is handed out for this once: a secret, say, that only the upstream may keep.
+        # It is returned only this once: it may be a secret that only the upstream may keep.
         yield from _write(session, row, row, review, by="verify")
         return Attempted(row, Invoked(value=reply.result))
     done = row._replace(result=stored, settled_by="verify")
@@ -115,7 +116,7 @@ def _find(
 
 
 def _healed(tool: Tool, row: CallRow) -> tuple[CallRow, object] | None:
-    """The row and the value, if the return annotation brings back what could not be kept.
+    """Return the row and the value, if the return annotation restores what could not be kept.
 
     Only a value of the same type counts. Without an annotation a tuple would come back as a list.
     """
@@ -145,7 +146,7 @@ def _write(
 
 
 def _ask(session: Session, tool: Tool, row: CallRow) -> Doing[RunBlocked]:
-    reason = f"it took effect, but its result cannot be handed out: {_why(tool, row)}"
+    reason = f"it took effect, but its result cannot be returned: {_why(tool, row)}"
     error = yield from blocking.open_review(session, row, reason, kind=ReviewKind.RESULT)
     return _with_note(error, row)
 
@@ -162,7 +163,7 @@ def _why(tool: Tool, row: CallRow) -> str:
 
 
 def _with_note(error: RunBlocked, row: CallRow) -> RunBlocked:
-    """The error with what is on record in place of the result."""
+    """Add to the error what is on record in place of the result."""
     return type(error)(error.message, **{**error.facts, "about": _note_of(row)})
 
 

@@ -1,9 +1,9 @@
-"""Calls in doubt: the stored key, the ``verify`` hook, a person's decision, or a review (D2, D10).
+"""Resolves calls in doubt: with the stored key, ``verify``, a decision, or a review (D2, D10).
 
 Promises kept here: P2, P3, P4 (through the decision table), P15 (calls in doubt are reconciled
-before user code runs), P16 (a person's licence is consumed by the commit that records the
-attempt it allows), P103 (no fingerprint is sent in place of a secret), P132 (a decision is kept
-until it can be used, and one doubt has one review).
+before user code runs), P16 (a person's licence is consumed by the commit that records the attempt
+it allows), P103 (no fingerprint is sent in place of a secret), P132 (a decision is kept until it
+can be used, and one doubt has one review).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def resolve(
 ) -> Doing[tuple[CallRow, Attempted | None]]:
     """End the doubt about one call, or raise RunBlocked with a review on record.
 
-    ``unfit`` says why there is no ``invocation``. Durable: whatever ended it, when it returns.
+    ``unfit``: why there is no ``invocation``. Durable: whatever ended the doubt, when this returns.
     """
     if row.identity in session.unrecorded:
         return (yield from _record_what_is_known(session, row)), None
@@ -48,7 +48,7 @@ def resolve(
         try:
             ended = yield from _end_or_learn(doubt, mine)
         except Outdated:
-            # A person decided, or took a decision back, at this very moment: look again.
+            # At this moment a person decided or took a decision back. Look again.
             doubt = yield from look_into(session, tool, doubt.row, invocation, unfit=unfit)
             continue
         if ended is not None:
@@ -56,7 +56,7 @@ def resolve(
 
 
 def _end_or_learn(doubt: Doubt, mine: InFlight) -> Doing[tuple[CallRow, Attempted | None] | None]:
-    """Carry one decision out. None: the doubt goes on, and more is known about it."""
+    """Carry out one decision. None: the doubt remains, and more is known about it."""
     session, tool = doubt.session, doubt.tool
     action = decide(doubt.facts())
     session.say(action.value, doubt.row, f"said={doubt.said!r}" if doubt.said else "")
@@ -64,7 +64,7 @@ def _end_or_learn(doubt: Doubt, mine: InFlight) -> Doing[tuple[CallRow, Attempte
         case Action.REISSUE | Action.NEW_ATTEMPT if doubt.may_try_again():
             rest = doubt.rest_seconds()
             if rest > 0.0:
-                # What is true now, such as an open window, may not be true after it.
+                # What is true now, such as an open window, may not be true after the pause.
                 yield Pause(rest)
                 return None
             attempted = yield from _attempt_again(doubt, mine)
@@ -88,7 +88,7 @@ def _end_or_learn(doubt: Doubt, mine: InFlight) -> Doing[tuple[CallRow, Attempte
 
 
 def _attempt_again(doubt: Doubt, mine: InFlight) -> Doing[Attempted]:
-    """One more attempt; a person's licence is consumed by the commit of its intent."""
+    """Make one more attempt. The commit of its intent consumes a person's licence."""
     session, row, review = doubt.session, doubt.row, doubt.review
     assert doubt.invocation is not None
     now = session.clock.now()
@@ -97,7 +97,7 @@ def _attempt_again(doubt: Doubt, mine: InFlight) -> Doing[Attempted]:
     )
     licensed = doubt.licensed
     if licensed or doubt.answer is Answer.DID_NOT_HAPPEN:
-        # It is established that no earlier attempt took effect: a clean slate.
+        # It is established that no earlier attempt took effect.
         intent = intent._replace(ambiguous=False)
     writes: tuple[ReviewWrite, ...] = ()
     if review is not None:
@@ -117,7 +117,7 @@ def _attempt_again(doubt: Doubt, mine: InFlight) -> Doing[Attempted]:
 
 
 def _record_what_is_known(session: Session, row: CallRow) -> Doing[CallRow]:
-    """An outcome that this process saw but could not write: try again before doubting."""
+    """Write an outcome that this process saw but could not write before."""
     write = session.unrecorded[row.identity]
     yield from session.commit(calls=(write,))
     session.outcome_is_written(row.identity)
@@ -135,14 +135,14 @@ def _record_happened(doubt: Doubt) -> Doing[CallRow]:
 
 
 def _record_verdict(doubt: Doubt) -> Doing[CallRow]:
-    """Make the result a person gave the receipt, if it fits the tool; else ask again."""
+    """Turn the result that a person gave into the receipt if it fits the tool. Else ask again."""
     session, review, now = doubt.session, doubt.review, doubt.session.clock.now()
     assert review is not None
     assert review.decision is not None
     given = review.decision.result
     try:
         if given is not None and given.kind is ResultKind.NOT_KEPT:
-            # Verify found an effect whose result cannot be kept: that is what is on record.
+            # Verify found an effect whose result cannot be kept, and that is what is on record.
             stored = given
         else:
             stored = doubt.tool.adopt_result(values.decode(given.json) if given else None)
@@ -157,9 +157,9 @@ def _record_verdict(doubt: Doubt) -> Doing[CallRow]:
 
 
 def reconcile_all(session: Session) -> Doing[None]:
-    """On claiming a run: end every doubt that can be ended, before user code runs.
+    """End every doubt that can be ended when a run is claimed, before user code runs.
 
-    Raises RunBlocked after all calls in doubt have been tried, for all reviews that are open.
+    Raises RunBlocked for all open reviews, after all calls in doubt have been tried.
     """
     if not session.standing.reviews and not session.standing.in_doubt:
         return
@@ -182,7 +182,7 @@ def reconcile_one(session: Session, row: CallRow) -> Doing[None]:
     mine, ours = session.in_flight.enter(row.identity, None)
     if not ours:
         return
-    # Calls that its body makes belong to where it was called, not to where it is resolved.
+    # Calls made by its body belong to where it was called, not to where it is resolved.
     mine.scope = Scope(session, row.identity.node_id, row.identity.checkpoint_id)
     late = False
     rebuild = tool.rebuild if record_suffices(tool, row) else None
@@ -207,7 +207,10 @@ def reconcile_one(session: Session, row: CallRow) -> Doing[None]:
 
 
 def _without_caller(session: Session, tool: Tool, row: CallRow) -> Doing[None]:
-    """A doubt that waits for its caller. Only that it happened can be recorded without a body."""
+    """Handle a doubt that waits for its caller.
+
+    Without running the body, only the fact that the call happened can be recorded.
+    """
     while True:
         doubt = yield from look_into(session, tool, row, None)
         if decide(doubt.facts()) is not Action.RECORD_VERDICT:
@@ -216,15 +219,16 @@ def _without_caller(session: Session, tool: Tool, row: CallRow) -> Doing[None]:
         try:
             yield from _record_verdict(doubt)
         except Outdated:
-            # The person took the decision back at this very moment.
+            # The person took the decision back at this moment.
             continue
         return
 
 
 def _without_tool(session: Session, row: CallRow) -> Doing[None]:
-    """A doubt about a tool that this process does not know. What a person gave is adopted (P132).
+    """Handle a doubt about a tool that this process does not know.
 
-    Durable: the receipt, or the review, when it returns or raises.
+    A result that a person gave is adopted (P132). Durable: the receipt, or the review, when this
+    returns or raises.
     """
     reviews = yield from reviews_of(session, row)
     for review in reviews:
@@ -250,10 +254,10 @@ def _without_tool(session: Session, row: CallRow) -> Doing[None]:
 def raise_if_blocked(
     session: Session, *, known: Sequence[RunBlocked] = (), refused: CallRow | None = None
 ) -> Doing[None]:
-    """Use what people have decided since; raise if a review is still open (D11, P133).
+    """Use the decisions that people have made since. Raise if a review is still open (D11, P133).
 
-    ``known`` are errors that were met on the way. ``refused`` is the intent of a call that is not
-    made because of them.
+    ``known``: errors that occurred before. ``refused``: the intent of a call that is not made
+    because of them.
     """
     # A review that was open when it was met may have been decided since. Then it is used below.
     met = {error.review_id: error for error in known}
@@ -266,7 +270,7 @@ def raise_if_blocked(
         except RunBlocked as error:
             blocked.append(met.get(review.review_id, error))
         except Outdated:
-            # A person decides, or another thread uses a decision, at this very moment: look again.
+            # At this moment a person decides, or another thread uses a decision. Look again.
             yield from raise_if_blocked(session, known=known, refused=refused)
             return
     if blocked:
@@ -274,17 +278,17 @@ def raise_if_blocked(
 
 
 def _use_or_wait(session: Session, review: Review) -> Doing[None]:
-    """Use one decision, or raise RunBlocked if this review holds the run."""
+    """Use one decision, or raise RunBlocked if this review blocks the run."""
     decided = review.status is ReviewStatus.DECIDED
     if review.kind is ReviewKind.DRIFT and decided:
         session.drift.accept(review)
     elif review.kind.asks_first:
-        # It holds back only the code that asks for it; that code looks for itself.
+        # It holds back only the code that asks for it. That code looks for itself.
         session.stops.ask(review)
     elif review.kind is ReviewKind.UNDEPLOYABLE:
         yield from _close_undeployable(session, review)
     elif review.kind is ReviewKind.CORRUPT:
-        # It was looked at when the run was opened.
+        # It was checked when the run was opened.
         return
     elif review.kind is ReviewKind.RESTORED:
         yield from restored.end_hold(session, review)
@@ -300,7 +304,7 @@ def _use_about_doubt(session: Session, review: Review) -> Doing[None]:
     row = yield _reviewed_call(review)
     now = session.clock.now()
     if row is not None and _ended_by_itself(row, review):
-        # It returned in the moment between its time limit and this review.
+        # The attempt returned between its time limit and this review.
         closed = review.closed("the late outcome", now=now)
         yield from session.commit(reviews=(ReviewWrite(closed, review.version),))
     elif review.status is not ReviewStatus.DECIDED:
@@ -308,23 +312,23 @@ def _use_about_doubt(session: Session, review: Review) -> Doing[None]:
     elif row is not None and row.status.in_doubt:
         yield from reconcile_one(session, row)
     else:
-        # The doubt ended otherwise; the decision is taken note of and changes nothing.
+        # The doubt ended in another way. The decision is noted and changes nothing.
         used = review.used(now=now)
         yield from session.commit(reviews=(ReviewWrite(used, review.version),))
 
 
 def _close_undeployable(session: Session, review: Review) -> Doing[None]:
-    """Whoever holds the run has the code for it, so nobody need be told any more that none has."""
+    """Close a review that says no worker has the code: the holder of the run has it."""
     closed = review.closed("a version that can take the run", now=session.clock.now())
     try:
         yield from session.commit(reviews=(ReviewWrite(closed, review.version),))
     except Outdated:
-        # Somebody has decided at this very moment.
+        # A person decided at this moment.
         yield from abort_if_decided(session)
 
 
 def _ended_by_itself(row: CallRow, review: Review) -> bool:
-    """Whether the very attempt that a review asks about has recorded its own outcome."""
+    """Whether the attempt that a review asks about has recorded its own outcome."""
     settled = not row.status.in_doubt and row.settled_by is None
     return settled and row.attempt_id == review.attempt_id
 

@@ -1,9 +1,9 @@
-"""A ledger that is a copy may have forgotten receipts: who asks before it goes on? (L8)
+"""A ledger that is a copy may lack receipts. Its runs ask a person before they continue (L8).
 
-A copy carries a mark: an audit entry of the ledger itself, of no run. As long as it stands, every
-run that was there when the copy was made is held when it is first opened, before anything that is
-in doubt is settled: it may have gone on since, and what it did then is not in here. A person
-says for the run, or for the whole ledger, that this is accounted for.
+A copy carries a mark: an audit entry of the ledger itself that belongs to no run. While the mark is
+there, every run that existed when the copy was made is held when it is first opened, before any
+doubt is settled. The run may have continued elsewhere, and the copy does not know what it did. A
+person states, for the run or for the whole ledger, that this is accounted for.
 Promise kept here: P91.
 """
 
@@ -37,18 +37,18 @@ _ABOUT = f"{OWN_PREFIX}copy"
 
 
 def mark_of(store: Store) -> AuditEntry | None:
-    """What says that a ledger is a copy, and when it was made; None: it is none, or was one."""
+    """Return the entry that marks a ledger as a copy. None: it is not a copy, or no longer."""
     entries = [one for one in store.audit(LEDGER) if one.action in (COPIED, ACCOUNTED_FOR)]
     return entries[-1] if entries and entries[-1].action == COPIED else None
 
 
 def is_failover(mark: AuditEntry) -> bool:
-    """Whether a copy was made by a failover, and not by a backup."""
+    """Whether a copy was made by a failover and not by a backup."""
     return mark.subject.startswith(FAILOVER)
 
 
 def hold_if_copied(session: Session) -> Doing[None]:
-    """Raise RunBlocked for a run that may have gone on elsewhere since this copy was made.
+    """Raise RunBlocked for a run that may have continued elsewhere since this copy was made.
 
     Durable: the review, when it is raised.
     """
@@ -63,9 +63,7 @@ def hold_if_copied(session: Session) -> Doing[None]:
     wanted = _review(run.workflow_id, mark, now=session.clock.now())
     known: Review | None = yield Read(lambda store: store.load_review(wanted.review_id))
     if known is None:
-        update = RunUpdate(
-            RunStatus.WAITING, wanted.opened_at, waits=session.stops.waits([wanted])
-        )
+        update = RunUpdate(RunStatus.WAITING, wanted.opened_at, waits=session.stops.waits([wanted]))
         audit = _as_found(session, mark)
         yield from session.commit(reviews=(ReviewWrite(wanted),), run=update, audit=audit)
         session.say("ask a person", wanted.identity, f"review={wanted.review_id}")
@@ -78,7 +76,7 @@ def hold_if_copied(session: Session) -> Doing[None]:
 
 
 def end_hold(session: Session, review: Review) -> Doing[None]:
-    """Use what was decided about a held run; or close it, if the whole copy was accounted for."""
+    """Use the decision about a held run, or close it if the whole copy is accounted for."""
     now = session.clock.now()
     if review.status is ReviewStatus.DECIDED:
         after = review.used(now=now)
@@ -89,17 +87,17 @@ def end_hold(session: Session, review: Review) -> Doing[None]:
     try:
         yield from session.commit(reviews=(ReviewWrite(after, review.version),))
     except Outdated:
-        # Somebody decides, or takes it back, at this very moment.
+        # At this moment a person decides or takes a decision back.
         raise blocking.blocked_by(session, review) from None
 
 
 def _is_vouched_for(store: Store, run_id: str, mark: AuditEntry) -> bool:
-    """Whether the process that held the run has found its last commit in this very copy."""
+    """Whether the process that held the run has found its last commit in this copy."""
     return any(one.action == VOUCHED and one.subject == mark.subject for one in store.audit(run_id))
 
 
 def _as_found(session: Session, mark: AuditEntry) -> tuple[AuditEntry, ...]:
-    """How the run was before this claim, for those who may still vouch for it."""
+    """Record how the run was before this claim, for processes that may still vouch for it."""
     found = session.found
     if found is None or not is_failover(mark):
         return ()
@@ -119,7 +117,7 @@ def _review(run_id: str, mark: AuditEntry, *, now: float) -> Review:
     elif mark.subject.startswith(LOST):
         summary = f"{mark.why} from this ledger, as found on {made} UTC"
     return Review(
-        # From what it is about, so that whoever opens the run next asks the same question.
+        # Derived from the subject, so that the next process to open the run asks the same question.
         review_id=identity.call_id[:8],
         kind=ReviewKind.RESTORED,
         status=ReviewStatus.OPEN,

@@ -1,9 +1,10 @@
-"""A run whose rows are not as nottwice wrote them: it is not believed, and waits (L9).
+"""A run whose rows are not as nottwice wrote them is not trusted and waits for a person (L9).
 
-Whoever opens a sealed run asks the store first whether everything of it adds up. If not, the run is
-given up at once, with a review that says what is wrong: nothing in doubt is settled and no code of
-the run is run. A row that turns out to be wrong while the run goes on stops it as well. The review
-closes by itself when everything fits again: somebody restored the rows, or vouched for them.
+When a sealed run is opened, the store first checks that all its rows fit their seals. If they do
+not, the run is released immediately, with a review that says what is wrong. No doubt is settled and
+no code of the run is executed. A row that turns out to be wrong later stops the run too. The review
+closes by itself when everything fits again, because the rows were restored or a person vouched for
+them.
 Promise kept here: P98.
 """
 
@@ -28,7 +29,7 @@ _MOST_SHOWN = 3
 
 
 def look_at_seals(session: Session) -> Doing[None]:
-    """Raise LedgerTampered if a run that was there before does not add up."""
+    """Raise LedgerTampered if the rows of an existing run do not fit their seals."""
     if session.found is None:
         return
     flaws: list[str] = yield Read(lambda store: store.flaws(session.run_id))
@@ -44,7 +45,7 @@ def look_at_seals(session: Session) -> Doing[None]:
 def hold(session: Session, found: LedgerTampered, *, release: bool) -> Doing[LedgerTampered]:
     """Make the run wait for a person, and return the error that says so.
 
-    Durable: the review and the run's status, when it returns. ``release``: give the run up, too.
+    ``release``: also release the run. Durable: the review and the run's status, when this returns.
     """
     now = session.clock.now()
     wanted = _review(session.run_id, str(found), now=now)
@@ -53,7 +54,7 @@ def hold(session: Session, found: LedgerTampered, *, release: bool) -> Doing[Led
     if known is None:
         writes = (ReviewWrite(wanted),)
     elif known.status is not ReviewStatus.OPEN:
-        # It was mended, and is broken in the same way again.
+        # It was repaired, and is broken again in the same way.
         again = replace(
             known,
             status=ReviewStatus.OPEN,
@@ -66,7 +67,7 @@ def hold(session: Session, found: LedgerTampered, *, release: bool) -> Doing[Led
     waits = (stops.wait_for(wanted),)
     update = RunUpdate(RunStatus.WAITING, now, waits=waits, release=release)
     session.note_review()
-    # Pending writes are left out: they would be built upon what is not believed.
+    # Pending writes are left out: they would build on rows that are not trusted.
     run_id, fence = session.run_id, session.fence
     yield Write(Commit(workflow_id=run_id, fence=fence, reviews=writes, run=update))
     session.say("ask a person", wanted.identity, f"review={wanted.review_id}")
@@ -83,7 +84,7 @@ def hold(session: Session, found: LedgerTampered, *, release: bool) -> Doing[Led
 
 
 def _close(session: Session) -> Doing[None]:
-    """Everything fits again, so nobody need look any more."""
+    """Close the reviews, because everything fits again."""
     now = session.clock.now()
     for review in (yield Read(lambda store: store.open_reviews(session.run_id))):
         if review.kind is ReviewKind.CORRUPT and review.status is ReviewStatus.OPEN:
@@ -96,7 +97,7 @@ def _review(run_id: str, flaws: str, *, now: float) -> Review:
         run_id, ROOT_NODE, FIRST_CHECKPOINT, _ABOUT, values.hash_of({"flaws": flaws})
     )
     return Review(
-        # From what it is about, so that whoever opens the run next asks the same question.
+        # Derived from the subject, so that the next process to open the run asks the same question.
         review_id=identity.call_id[:8],
         kind=ReviewKind.CORRUPT,
         status=ReviewStatus.OPEN,

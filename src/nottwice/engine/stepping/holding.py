@@ -1,14 +1,14 @@
 """How long does a new effect wait for other tasks to ask for what is outstanding? (D7, D15)
 
-Plain ``asyncio.gather`` and threads finish in one order and resume in another. A task that gets to
-its new effect first must not take the receipts of slower tasks for drift, so its effect is held
-back until they have asked for them. It is not held if no other task or thread can be at work, and
-not for ever: a program that really has drifted never asks.
+Plain ``asyncio.gather`` and threads may finish in one order and resume in another. If a task
+reaches its new effect first, the receipts of slower tasks must not count as drift. So the effect is
+held back until those tasks have asked for them. It is not held if no other task or thread can be
+working, and not forever: a program that really has drifted never asks.
 
-Two bounds end the wait. ``QUIET_SECONDS`` passes only while no tool of another task is running, and
-begins again whenever something outstanding was asked for; so it bounds how long a task may work
-between two calls. ``LONGEST_SECONDS`` bounds everything, because a tool can wait for the task that
-is held. Promise kept here: P137.
+Two limits end the wait. ``QUIET_SECONDS`` counts only while no tool of another task is running, and
+restarts whenever an outstanding call is asked for. So it limits how long a task may work between
+two calls. ``LONGEST_SECONDS`` limits the whole wait, because a tool can wait for the task that is
+held. Promise kept here: P137.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ QUIET_SECONDS = 10.0
 LONGEST_SECONDS = 300.0
 _FIRST_LOOK_SECONDS = 0.002
 _LAST_LOOK_SECONDS = 0.1
-# Threads of nottwice that never run code of the user.
+# Threads of nottwice that never run user code.
 _OWN_THREADS = (
     "nottwice-commit",
     "nottwice-figures",
@@ -38,7 +38,7 @@ InTheWay = Callable[[Scope, CallIdentity], Iterator[CallRow]]
 
 
 def hold_back(scope: Scope, identity: CallIdentity, in_the_way: InTheWay) -> Doing[None]:
-    """Return when nothing is in the way of a new effect any more, or when it is no use to wait."""
+    """Return when nothing blocks a new effect any longer, or when waiting is pointless."""
     session = scope.session
     if not _others_may_ask(session):
         return
@@ -51,7 +51,7 @@ def hold_back(scope: Scope, identity: CallIdentity, in_the_way: InTheWay) -> Doi
             if next(in_the_way(scope, identity), None) is None:
                 break
             yield Pause(look)
-            # The run may have been left, or have come to wait for a person, in the meantime.
+            # In the meantime the run may have been left, or may have come to wait for a person.
             if session.was_left:
                 raise was_left(session)
             scope.session.stops.raise_if_stopped(scope.node_id, but=identity)
@@ -66,10 +66,10 @@ def _count(scope: Scope) -> int:
 
 
 def _others_may_ask(session: Session) -> bool:
-    """Whether code of the run can be under way beside the caller. If in doubt, yes.
+    """Whether code of the run may be running besides the caller. If in doubt, yes.
 
-    Python does not tell in which contexts threads and tasks run, so all of them count: a sync
-    program without threads and an async one with a single task are sure to be alone.
+    Python does not tell in which contexts threads and tasks run, so all of them count. Only a sync
+    program without threads and an async program with a single task are certain to be alone.
     """
     here = threading.current_thread()
     for thread in threading.enumerate():
@@ -79,7 +79,7 @@ def _others_may_ask(session: Session) -> bool:
         tasks = asyncio.all_tasks()
     except RuntimeError:
         return False
-    # Each call is a task of its own, and somebody awaits this one.
+    # Each call is a separate task, and another task awaits this one.
     calls = session.in_flight.tasks
     waiters = [task for task in tasks if task not in calls]
     return len(waiters) > 1 or len(calls) > 1

@@ -1,18 +1,20 @@
-"""Steps, and the drift of code away from what the ledger holds (D6, D7).
+"""Steps, and code that has drifted from what the ledger holds (D6, D7).
 
-A resumed step holds effects that are *outstanding* until the code asks for them again. A new
-effect is refused while one is outstanding in this or a later step, and no step finishes with one
-outstanding. Parallel branches are judged separately, by index; calls outside any step are not
-judged, because a host that resumes midway asks only for what is new. A finished step only replays.
+A resumed step holds effects that are *outstanding* until the code asks for them again. A new effect
+is refused while one is outstanding in this or a later step, and no step finishes with an
+outstanding effect. Parallel branches are judged separately, by index. Calls outside any step are
+not judged, because a host that resumes midway asks only for what is new. A finished step only
+replays.
 
-What a tool's body calls is outstanding only while the tool itself is: its receipt answers for them
-all. A call belongs to a body if it was made in the body's context, or in a task or thread that got
-a copy of it, whether the body has returned meanwhile or not. Two calls that merely overlap in time
-have nothing to do with each other (P135).
+The calls in a tool's body are outstanding only while the tool itself is, because its receipt covers
+them all. A call belongs to a body if it was made in the body's context, or in a task or thread that
+got a copy of that context, even if the body has returned since. Two calls that merely overlap in
+time are unrelated (P135).
 
-A visit that an earlier process left in progress stands for a try. If a new visit of the same step
-asks for an equal effect before the old one was asked for again, the host counts tries with ``at=``,
-and the effect would happen twice (P136). Nothing else is asked of such a visit.
+A visit that an earlier process left in progress counts as a try. A new visit of the same step may
+ask for an equal effect before the code asks for the old one again. Then the host uses ``at=`` to
+count tries, and the effect would happen twice, so it is refused (P136). Nothing else is checked for
+such a visit.
 Promises kept here: P17, P135, P136.
 """
 
@@ -45,13 +47,13 @@ from nottwice.model.run import StepRecord, StepStatus
 from nottwice.store.interface import Outdated, ReviewWrite
 
 SPAWN = "nottwice.spawn"
-"""The call that starts a child run; its row is how the child ended."""
+"""The call that starts a child run. Its row records how the child ended."""
 
 
 def open_step(scope: Scope, name: str, at: str | int | None) -> Doing[Scope]:
     """Enter a step. Its mark ``in_progress`` is pending, and durable before its first effect.
 
-    Durable: the mark, when it returns, if the run's ``checkpoints`` ask for that (P152).
+    Durable: the mark, when this returns, if the run's ``checkpoints`` ask for that (P152).
     """
     session = scope.session
     node_id = child_node(scope.node_id, name)
@@ -82,13 +84,13 @@ def open_step(scope: Scope, name: str, at: str | int | None) -> Doing[Scope]:
         state.abandoned = yield from _abandoned_visits(session, record)
     if said.is_heard():
         said.say(said.about_step(session, record, resumed=state.resumed), session.store)
-    # With it goes the end of the step before: that this one is in progress costs no sync more.
+    # This commit includes the end of the previous step, so the mark costs no extra sync.
     yield from session.flush_at_step()
     return Scope(session, node_id, checkpoint_id, (state, *scope.steps))
 
 
 def close_step(scope: Scope, failure: Failure | None) -> Doing[None]:
-    """Leave a step: ``done``, or ``failed`` with the error. The mark is pending."""
+    """Leave a step as ``done``, or as ``failed`` with the error. The mark is pending."""
     session, state = scope.session, scope.steps[0]
     if state.finished:
         return
@@ -99,7 +101,7 @@ def close_step(scope: Scope, failure: Failure | None) -> Doing[None]:
 def ended(
     scope: Scope, failure: Failure | None, *, output_file: str | None = None
 ) -> Doing[StepRecord]:
-    """The mark of a step that is over, not pending yet: a graph adds its checkpoint."""
+    """Return the mark of a step that has ended, not pending yet: a graph adds its checkpoint."""
     session, state = scope.session, scope.steps[0]
     if failure is None:
         scope.session.stops.raise_if_stopped(scope.node_id)
@@ -107,7 +109,7 @@ def ended(
     if failure is None and state.outstanding:
         yield from _refuse(scope, list(state.outstanding.values()), "the step would finish")
         state.outstanding.clear()
-    # The code came back to this visit, so it is no abandoned try any more.
+    # The code came back to this visit, so it is no longer an abandoned try.
     state.abandoned.pop(state.record.checkpoint_id, None)
     if not state.finished:
         status = StepStatus.DONE if failure is None else StepStatus.FAILED
@@ -134,14 +136,15 @@ def ended(
 
 
 def branch(scope: Scope, index: int) -> Scope:
-    """The scope of one parallel branch."""
+    """Return the scope of one parallel branch."""
     return replace(scope, node_id=branch_node(scope.node_id, index))
 
 
 def asked_again(scope: Scope, identity: CallIdentity, row: CallRow | None) -> None:
-    """The code asked for this call: it is not outstanding any more.
+    """Note that the code asked for this call, so that it is no longer outstanding.
 
-    Nor are the calls that its own body made, if the record answers: the body is not run again.
+    If the record answers, the calls of its body are not outstanding either, because the body does
+    not run again.
     """
     session = scope.session
     answers = row is not None and _is_answer(row)
@@ -158,7 +161,7 @@ def asked_again(scope: Scope, identity: CallIdentity, row: CallRow | None) -> No
 
 
 def _is_answer(row: CallRow) -> bool:
-    """Whether the record is handed out, and nothing is run for it."""
+    """Whether the record is returned and nothing is run for it."""
     failed = row.status is CallStatus.FAILED and row.retry_at is None
     return failed or row.status is CallStatus.DONE
 
@@ -172,7 +175,7 @@ def admit(scope: Scope, identity: CallIdentity, args_json: str | None = None) ->
 def _admit_into_step(scope: Scope, identity: CallIdentity, args_json: str | None) -> Doing[None]:
     """Let a new effect into its step, or refuse it because the code has drifted.
 
-    Other tasks may be about to ask for what is in its way; it waits for them (P137).
+    Other tasks may be about to ask for what blocks it, so it waits for them (P137).
     """
     session = scope.session
     if scope.steps[0].finished:
@@ -195,14 +198,14 @@ def _admit_into_step(scope: Scope, identity: CallIdentity, args_json: str | None
 
 
 def _written(identity: CallIdentity, args_json: str | None) -> str:
-    """The refused call as a person would write it."""
+    """Return the refused call as a person would write it."""
     args = {} if args_json is None else values.decode_object(args_json)
     return blocking.written_call(identity.tool_name, args)
 
 
 def _outstanding(scope: Scope, identity: CallIdentity) -> Iterator[CallRow]:
-    """What the ledger holds in this step or a later one and the code has not asked for again."""
-    # Copies: other branches ask at the same time.
+    """Yield what this step or a later one holds and the code has not asked for again."""
+    # Iterate over copies, because other branches ask at the same time.
     for state in scope.steps:
         for row in list(state.outstanding.values()):
             if is_inside(row.identity.node_id, scope.node_id) or _is_twin(row, identity):
@@ -210,14 +213,14 @@ def _outstanding(scope: Scope, identity: CallIdentity) -> Iterator[CallRow]:
     for state in scope.steps:
         for row in list(state.later.values()):
             if not branches_differ(row.identity.node_id, scope.node_id):
-                # Steps may be open at the same time, in tasks of their own.
+                # Several steps may be open at the same time, in separate tasks.
                 ids = (row.call_id, *state.around.get(row.identity, ()))
                 if scope.session.drift.asked_for.isdisjoint(ids):
                     yield row
 
 
 def _abandoned(scope: Scope, identity: CallIdentity) -> Iterator[CallRow]:
-    """The very same effect in another visit that was left in progress (P136)."""
+    """Yield the same effect from another visit that was left in progress (P136)."""
     for state in scope.steps:
         for visit, rows in list(state.abandoned.items()):
             if visit != state.record.checkpoint_id:
@@ -227,13 +230,13 @@ def _abandoned(scope: Scope, identity: CallIdentity) -> Iterator[CallRow]:
 
 
 def refuse_in_fork(scope: Scope, identity: CallIdentity) -> None:
-    """A fork makes no attempt at all, neither a first nor another one (L10)."""
+    """Refuse any attempt in a fork, first or further (L10)."""
     run = scope.session.run
     if run.origin is not None:
         raise NewEffectInFork(
             f"Run {run.workflow_id!r} is a fork of {run.origin!r}, which has no receipt of this "
-            f"call of {identity.tool_name!r}. It was not sent: a fork looks at what would have "
-            "been, and never does it. Start a run of its own for new effects.",
+            f"call of {identity.tool_name!r}. It was not sent: a fork only shows what would "
+            "have happened. Start a separate run for new effects.",
             call_id=identity.call_id,
             run_id=run.workflow_id,
             origin=run.origin,
@@ -248,7 +251,7 @@ def _is_twin(row: CallRow, identity: CallIdentity) -> bool:
 
 
 def _refuse(scope: Scope, outstanding: list[CallRow], wants: str) -> Doing[None]:
-    """Stop for drift, unless a person has accepted it; the acceptance is used up."""
+    """Stop because of drift, unless a person has accepted it. The acceptance is then used up."""
     session, first = scope.session, outstanding[0]
     waiver = session.drift.use_waiver(first.identity)
     if waiver is not None:
@@ -256,7 +259,7 @@ def _refuse(scope: Scope, outstanding: list[CallRow], wants: str) -> Doing[None]
         try:
             yield from session.commit(reviews=(ReviewWrite(used, waiver.version),))
         except Outdated:
-            # It was taken back at this very moment: then a person is asked again.
+            # The acceptance was taken back at this moment, so a person is asked again.
             session.say("the acceptance was taken back", first)
         else:
             for state in scope.steps:
@@ -296,13 +299,13 @@ def _load_outstanding(session: Session, state: StepState) -> Doing[None]:
 
 
 def _around(rows: Sequence[CallRow]) -> dict[str, tuple[str, ...]]:
-    """The ids of the calls in whose bodies each call was made, innermost first."""
+    """Return for each call the ids of the calls in whose bodies it was made, innermost first."""
     parents = {row.call_id: row.parent_call_id for row in rows if row.parent_call_id is not None}
     around: dict[str, tuple[str, ...]] = {}
     for call_id in parents:
         chain: list[str] = []
         parent: str | None = parents[call_id]
-        # A circle is no record of ours; it must not hang the run.
+        # nottwice never records a circle, and a circle must not hang the run.
         while parent is not None and parent not in chain:
             chain.append(parent)
             parent = parents.get(parent)
@@ -313,9 +316,9 @@ def _around(rows: Sequence[CallRow]) -> dict[str, tuple[str, ...]]:
 def _abandoned_visits(
     session: Session, record: StepRecord
 ) -> Doing[dict[str, tuple[CallRow, ...]]]:
-    """What visits of a step hold that were in progress when this process resumed the run.
+    """Return the effects of visits of a step that were in progress when the run was resumed.
 
-    Looked up once for each step, however many visits it has.
+    They are looked up once per step, however many visits it has.
     """
     found = session.drift.abandoned(record.node_id)
     if found is not None:
@@ -332,12 +335,12 @@ def _abandoned_visits(
 
 
 def _calls_of(step: StepRecord) -> Read:
-    """What one visit of a step holds, with the steps inside it."""
+    """Read the calls of one visit of a step, including the steps inside it."""
     run, visit = step.workflow_id, step.checkpoint_id
     return Read(lambda store: store.calls_under(run, step.node_id, visit=visit))
 
 
 def _is_effect(row: CallRow) -> bool:
-    """Whether code that no longer asks for a call has drifted; a child run is made of effects."""
+    """Whether code that no longer asks for a call has drifted. A child run consists of effects."""
     effectful = row.replay_class.effectful or row.identity.tool_name == SPAWN
     return effectful and row.status is CallStatus.DONE

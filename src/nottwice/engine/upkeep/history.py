@@ -1,7 +1,7 @@
-"""The saved versions of a run: list them, load any of them, compare two, remove some (L10).
+"""The saved versions of a run: list, load, compare and remove them (L10).
 
-Reading needs nobody's leave. Removing is writing, so it is done as the run's holder, and refused
-while somebody else is or may be: a holder knows what it saved last and builds on it.
+Reading needs no claim. Removing writes, so it is done as the run's holder, and is refused while
+another process holds or may hold the run: a holder knows what it saved last and builds on it.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class SavedVersion:
 
     version: int
     node_id: str
-    """The node that had just ended; ``/`` for the input; where branches met, the node they lead
-    to, which had not begun yet."""
+    """The node that had just ended; ``/`` for the input. Where branches met, it is the node they
+    lead to, which had not begun yet."""
     at: float
 
 
 def history(store: Store, run_id: str) -> list[SavedVersion]:
-    """All versions of a run, oldest first; none if it never saved one."""
+    """Return all versions of a run, oldest first. Empty if it never saved one."""
     _find_run(store, run_id)
     return [
         SavedVersion(record.version, record.node_id, record.created_at)
@@ -49,17 +49,17 @@ def history(store: Store, run_id: str) -> list[SavedVersion]:
 
 
 def load(store: Store, run_id: str, version: int | None = None) -> Plain:
-    """What a version holds, the newest one if none is named, as plain data."""
+    """Return the contents of a version as plain data. By default it is the newest version."""
     return checkpoint.restore(_chain(store, run_id, version))
 
 
 def load_whole(store: Store, run_id: str, version: int | None = None) -> dict[str, Any]:
-    """The same of a run of a graph: its state and its position, or LedgerCorrupt."""
+    """Return the state and position of a run of a graph. Raises LedgerCorrupt if it has none."""
     return load_image(_chain(store, run_id, version))
 
 
 def compare(store: Store, run_id: str, one: int, other: int) -> list[Change]:
-    """What is different in the state of ``other``, seen from ``one``."""
+    """Return what is different in the state of ``other``, compared with ``one``."""
     before, after = (load(store, run_id, version) for version in (one, other))
     try:
         return changes(before["state"], after["state"])
@@ -71,9 +71,9 @@ def compare(store: Store, run_id: str, one: int, other: int) -> list[Change]:
 
 
 def prune(store: Store, run_id: str, *, versions: Collection[int]) -> None:
-    """Remove versions of a run; all others load as they did. The newest one stays.
+    """Remove versions of a run. All others load as before. The newest one stays.
 
-    Durable: when it returns. Raises RunBusy while somebody drives the run.
+    Durable: when this returns. Raises RunBusy while a process drives the run.
     """
     run = _find_run(store, run_id)
     if not versions:
@@ -81,8 +81,8 @@ def prune(store: Store, run_id: str, *, versions: Collection[int]) -> None:
     _check_idle(store, run)
     records = store.checkpoints(run_id)
     _check_versions(store, run_id, records, versions)
-    # Read before the claim, which fails if anybody was at it since: nothing that can go wrong
-    # here keeps the run from others.
+    # Read before the claim, which fails if another process changed the run since. So no error here
+    # can leave the run claimed.
     rewritten = [
         record
         for chain in _chains(records)
@@ -97,10 +97,10 @@ def _write(
     rewritten: tuple[CheckpointRecord, ...],
     dropped: tuple[int, ...],
 ) -> None:
-    """Claim the run as it is, write, and give it back as it was.
+    """Claim the run as it is, write, and release it as it was.
 
-    Its status stays through both commits. Whoever is killed between them leaves a run that has
-    ended, or waits, with a dead holder, and that is no obstacle for anybody.
+    Its status stays the same through both commits. If this process is killed between them, the run
+    has a dead holder, which blocks no other process.
     """
     holder_id = store.holder().holder_id
     claimed = replace(run, epoch=run.epoch + 1, holder_id=holder_id)
@@ -116,12 +116,12 @@ def _write(
                 )
             )
         except BaseException:
-            # This process lives on, and would keep the run from everybody.
+            # This process stays alive, so it would block the run for all others.
             with suppress(StoreError):
                 store.commit(Commit(workflow_id=name, fence=fence, run=back))
             raise
     except (Outdated, OwnershipLost) as error:
-        raise _busy(run, "somebody who took it just now") from error
+        raise _busy(run, "another process that claimed it just now") from error
 
 
 def _chain(store: Store, run_id: str, version: int | None) -> list[CheckpointRecord]:
@@ -136,14 +136,14 @@ def _find_run(store: Store, run_id: str) -> RunRecord:
     run = store.load_run(run_id)
     if run is None:
         raise UnknownRun(
-            f"No run {run_id!r} is in {store.location}. Nothing was done. List what is there: "
+            f"There is no run {run_id!r} in {store.location}. Nothing was done. List the runs: "
             "nottwice runs"
         )
     return run
 
 
 def _check_idle(store: Store, run: RunRecord) -> None:
-    # Also if this very process is the holder: it drives the run in another thread or block.
+    # This also applies if this process is the holder: another thread or block drives the run.
     if run.holder_id is not None and store.life_of(run.holder_id) is not Life.DEAD:
         holder = store.load_holder(run.holder_id)
         raise _busy(
@@ -170,13 +170,13 @@ def _check_versions(
             raise _no_such_version(store, run_id, version)
     if max(known) in versions:
         raise UsageError(
-            f"Version {max(known)} of run {run_id!r} is the newest one, from which the run goes "
-            "on. No version was removed. Leave it out."
+            f"Version {max(known)} of run {run_id!r} is the newest one, from which the run "
+            "resumes. No version was removed. Leave it out."
         )
 
 
 def _chains(records: list[CheckpointRecord]) -> Iterator[list[CheckpointRecord]]:
-    """Every snapshot with all that rests on it, as far as it is listed."""
+    """Yield every snapshot with all listed versions that depend on it."""
     chain: list[CheckpointRecord] = []
     for record in records:
         if record.is_snapshot and chain:
@@ -189,11 +189,11 @@ def _chains(records: list[CheckpointRecord]) -> Iterator[list[CheckpointRecord]]
 def _rewritten(
     store: Store, run_id: str, chain: list[CheckpointRecord], versions: Collection[int]
 ) -> tuple[CheckpointRecord, ...]:
-    """How the versions of one chain are kept that stay."""
+    """Return the remaining versions of one chain as they are kept."""
     kept = [record for record in chain if record.version not in versions]
     if not kept or kept == chain:
         return ()
-    # These lead to all others: the last one, and the first one of every stretch that is turned.
+    # These lead to all others: the last one, and the first one of every turned stretch.
     leading = {record.snapshot: record.version for record in reversed(kept) if record.is_turned}
     found = {
         record.version: record

@@ -1,9 +1,9 @@
-"""What of a ledger does nobody need any more, and how is it removed while others work? (L8)
+"""What does a ledger no longer need, and how is it removed while other processes work? (L8)
 
-A run and those that it has spawned are one family, and nothing of it is removed while any of them
-is open. First each becomes a tombstone, the root before its children, which no one can claim any
-more: from then on nothing that is still there can be taken for all there was. Then rows go, a few
-in each commit. Whoever is killed in between leaves tombstones, and the next one goes on from there.
+A run and its child runs form a family. Nothing of a family is removed while one of its runs is
+open. First each run becomes a tombstone, the root before its children. A tombstone cannot be
+claimed, so its remaining rows are never mistaken for the complete run. Then rows are removed, a few
+per commit. A killed sweep leaves tombstones, and the next sweep continues from there.
 Promises kept here: P88 (nothing of an open run is removed), P89 (a removed run never starts again).
 """
 
@@ -31,7 +31,7 @@ from nottwice.store.interface import Commit, Outdated, Removal, Store
 T = TypeVar("T")
 MOST_RUNS = 200
 MOST_ROWS = 500
-"""In one commit: a holder who wants to write waits for a few milliseconds."""
+"""Rows per commit. A holder that wants to write waits only a few milliseconds."""
 MOST_NAMED = 1_000
 PAUSE_SECONDS = 0.005
 _FAR_AWAY = 1e11
@@ -48,30 +48,30 @@ class RemovedRun:
     calls: int
     calls_left: int
     due_at: float | None
-    """When the next part of it may go; None: nothing is left but its tombstone."""
+    """When the next part of it may be removed. None: only its tombstone is left."""
 
 
 @dataclass(slots=True)
 class RemovalReport:
-    """What was removed, or would be: ``dry_run`` tells which."""
+    """What was removed, or would be, depending on ``dry_run``."""
 
     dry_run: bool
     families: int = 0
-    """Runs that were looked at, each with those that it has spawned."""
+    """Families of runs that were examined."""
     runs: int = 0
     calls: int = 0
     checkpoints: int = 0
     still_open: int = 0
-    """Families that are over long enough, but for a review, a doubt or a process."""
+    """Families that ended long enough ago, but still have a review, a doubt or a process."""
     unknown_tools: Counter[str] = field(default_factory=Counter)
-    """Rows that are due and were kept, because nobody here knows how long their tool needs them."""
+    """Rows that are due but were kept, because their tools are not declared here."""
     named: list[RemovedRun] = field(default_factory=list)
     """The first runs, up to a thousand."""
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """What somebody wants to have removed."""
+    """What the caller wants to remove."""
 
     store: Store
     clock: Clock
@@ -80,15 +80,15 @@ class Sweep:
     by: str
     dry_run: bool = False
     unknown_tools: bool = False
-    """Also rows of tools that are not declared here, by their class."""
+    """Whether to remove rows of undeclared tools too, by their replay class."""
     on_progress: Callable[[RemovalReport], None] = lambda removed: None
 
 
 def remove_expired(sweep: Sweep) -> RemovalReport:
-    """Remove what is due. Durable: each part when it is done; safe to kill and to repeat."""
+    """Remove what is due. Durable: each part when it is done. Safe to kill and to repeat."""
     removed = RemovalReport(sweep.dry_run)
     now = sweep.clock.now()
-    # What is left of a removed run was dated by the usual periods; others mean another look.
+    # Tombstones were dated by the default periods, so other periods need another look at each.
     usual = sweep.retention == Retention()
     last = ""
     while True:
@@ -108,7 +108,7 @@ def remove_expired(sweep: Sweep) -> RemovalReport:
 
 
 def _family(store: Store, run: RunRecord) -> Iterator[RunRecord]:
-    """A run and all that it has spawned, directly or not; a parent before its children."""
+    """Yield a run and all its descendants, each parent before its children."""
     yield run
     for child in store.children(run.workflow_id):
         yield from _family(store, child)
@@ -131,14 +131,14 @@ def _look_at(sweep: Sweep, family: Sequence[RunRecord], removed: RemovalReport, 
 
 
 def _is_open(store: Store, run: RunRecord) -> bool:
-    """Whether anybody may still do something in a run, or wants to know something about it."""
+    """Whether a process may still work in a run, or a person may still ask about it."""
     if run.status in (RunStatus.RUNNING, RunStatus.WAITING):
         return True
     if run.holder_id is not None and store.life_of(run.holder_id) is not Life.DEAD:
         return True
     final = run.status in (RunStatus.ABORTED, RunStatus.REMOVED)
     for review in store.open_reviews(run.workflow_id):
-        # Nobody will use what was decided about a run that can never be opened again.
+        # A decision about a run that can never be opened again will never be used.
         if not final or review.status is ReviewStatus.OPEN:
             return True
     if final:
@@ -147,7 +147,7 @@ def _is_open(store: Store, run: RunRecord) -> bool:
 
 
 def _thinned(sweep: Sweep, run: RunRecord, removed: RemovalReport) -> RunRecord:
-    """Remove all versions of a run but the last, from which it can still be told how it ended."""
+    """Remove all versions of a run except the last, which still shows how it ended."""
     if run.status is RunStatus.REMOVED:
         return run
     versions = [one.version for one in sweep.store.checkpoints(run.workflow_id)[:-1]]
@@ -165,15 +165,15 @@ def _thinned(sweep: Sweep, run: RunRecord, removed: RemovalReport) -> RunRecord:
 
 @dataclass(slots=True)
 class _Part:
-    """One run of a family, and how much of it is due; a run may have more calls than memory."""
+    """One run of a family, and how much of it is due. Its calls may not fit into memory."""
 
     run: RunRecord
     chunks: Iterator[tuple[CallIdentity, ...]]
-    """The calls that are due, as many at a time as one commit may hold."""
+    """The calls that are due, in chunks that fit into one commit."""
     due: int = 0
     left: int = 0
     next_at: float | None = None
-    """When the first of those that are left is due."""
+    """When the first of the remaining rows is due."""
 
 
 def _part(
@@ -193,7 +193,7 @@ def _part(
 
 
 def _judge(sweep: Sweep, row: CallRow, now: float, ended_at: float) -> tuple[float, bool]:
-    """When a row is due, and whether it is, for those who know its tool."""
+    """Return when a row is due, and whether it may be removed now."""
     name = row.identity.tool_name
     tool = sweep.find_tool(name)
     due_at = sweep.retention.due_at(row, tool=tool, ended_at=ended_at)
@@ -202,10 +202,10 @@ def _judge(sweep: Sweep, row: CallRow, now: float, ended_at: float) -> tuple[flo
 
 
 def _rows(sweep: Sweep, run: RunRecord) -> Iterator[CallRow]:
-    """All calls of a run, a few in memory at a time; each read before the last ones are used."""
+    """Yield all calls of a run, page by page. A page is yielded after the next one is read."""
     rows = sweep.store.last_calls(run.workflow_id, limit=MOST_ROWS)
     while rows:
-        # Whoever removes what it is given must not remove the mark of where we are.
+        # The caller may remove the rows it gets, so the next page is read first.
         first = rows[0].identity
         before = sweep.store.last_calls(run.workflow_id, limit=MOST_ROWS, before=first)
         yield from rows
@@ -229,18 +229,18 @@ def _remove(sweep: Sweep, parts: Sequence[_Part], removed: RemovalReport, now: f
         return
     try:
         if len(parts) == 1 and _is_small(sweep, parts[0]):
-            _remove_at_once(sweep, parts[0], now)
+            _remove_in_one_commit(sweep, parts[0], now)
             return
         for part in parts:
             part.run = _buried(sweep, part, now)
         for part in parts:
             for calls in part.chunks:
                 _commit(sweep, Removal(part.run, part.run.epoch, calls=calls))
-        # The root last: it is by the root that the next sweep finds what is left.
+        # The root comes last, because the next sweep finds the rest through the root.
         for part in reversed(parts):
             _date(sweep, part, parts, now)
     except Outdated:
-        # Somebody opened a failed run at this very moment, or sweeps here as well.
+        # At this moment a process opened a failed run, or another sweep is working here.
         return
 
 
@@ -249,8 +249,8 @@ def _is_small(sweep: Sweep, part: _Part) -> bool:
     return few and (part.left > 0 or len(sweep.store.steps(part.run.workflow_id)) <= MOST_ROWS)
 
 
-def _remove_at_once(sweep: Sweep, part: _Part, now: float) -> None:
-    """Most runs: everything in one commit. Durable: when it returns."""
+def _remove_in_one_commit(sweep: Sweep, part: _Part, now: float) -> None:
+    """Remove a small run in one commit. Durable: when this returns."""
     run, next_at = part.run, part.next_at
     waits = () if next_at is None else (_until(max(next_at, now)),)
     tombstone = replace(_tombstone(run), waits=waits)
@@ -262,12 +262,12 @@ def _remove_at_once(sweep: Sweep, part: _Part, now: float) -> None:
 
 
 def _buried(sweep: Sweep, part: _Part, now: float) -> RunRecord:
-    """Leave a tombstone. Durable: when it returns; from then on nobody can claim the run."""
+    """Leave a tombstone. Durable: when this returns; from then on the run cannot be claimed."""
     run = part.run
     if run.status is RunStatus.REMOVED:
         return run
     tombstone = replace(_tombstone(run), waits=(_until(now),))
-    # Who may not remove anything is told so before anything has changed.
+    # Without permission to remove, this fails before anything has changed.
     removal = Removal(tombstone, run.epoch, calls=next(part.chunks, ()))
     _commit(sweep, removal, audit=_entry(sweep, part, now))
     return tombstone
@@ -280,7 +280,7 @@ def _tombstone(run: RunRecord) -> RunRecord:
 
 
 def _entry(sweep: Sweep, part: _Part, now: float) -> AuditEntry | None:
-    """What is kept for good of a run that is removed; it says so once."""
+    """Return the audit entry of a removed run. It is written once and kept for good."""
     run = part.run
     if run.status is RunStatus.REMOVED:
         return None
@@ -291,11 +291,11 @@ def _entry(sweep: Sweep, part: _Part, now: float) -> AuditEntry | None:
 
 
 def _date(sweep: Sweep, part: _Part, parts: Sequence[_Part], now: float) -> None:
-    """Write into a tombstone when to look again; or, if no row is left, remove the rest."""
+    """Write into a tombstone when to look again. If no row is left, remove the rest."""
     run = part.run
     next_at = part.next_at
     if run.root_id is None:
-        # Tombstones of children are found by that of their root.
+        # Tombstones of children are found through the tombstone of their root.
         next_at = min((one.next_at for one in parts if one.next_at is not None), default=None)
     waits = () if next_at is None else (_until(max(next_at, now)),)
     if part.left:
@@ -314,7 +314,7 @@ def _remove_steps(sweep: Sweep, run: RunRecord) -> None:
 
 
 def _few(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """As many at a time as one commit may hold."""
+    """Split the items into chunks that fit into one commit."""
     return (items[start : start + MOST_ROWS] for start in range(0, len(items), MOST_ROWS))
 
 
@@ -322,7 +322,7 @@ def _commit(sweep: Sweep, removal: Removal, *, audit: AuditEntry | None = None) 
     entries = () if audit is None else (audit,)
     run_id = removal.run.workflow_id
     sweep.store.commit(Commit(workflow_id=run_id, removal=removal, audit=entries))
-    # Others who write have their turn.
+    # Let other writers have their turn.
     sweep.clock.pause(PAUSE_SECONDS)
 
 

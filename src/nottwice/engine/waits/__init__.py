@@ -1,1 +1,1 @@
-"""What does a run wait for, and what is not done behind it?"""
+"""What does a run wait for, and what must not happen until then?"""

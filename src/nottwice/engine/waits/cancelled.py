@@ -1,7 +1,7 @@
-"""Has somebody cancelled the run that is driven here? Whoever did could only leave word.
+"""Was the run that is driven here cancelled? A cancellation is an event that its driver must find.
 
-It is looked for between two nodes. Of a hundred nodes in a moment not each has to ask a database;
-but word that was left in this very process is found at once.
+The driver looks for it between two nodes. To spare the database, it does not look at every node,
+but a cancellation made in this process is found immediately.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from nottwice.model import values
 from nottwice.model.run import CANCEL, EventRecord
 
 LOOK_SECONDS = 0.05
-"""How long a run that was cancelled elsewhere may go on from node to node."""
+"""How long a run that was cancelled elsewhere may continue from node to node."""
 
 
 class _Here:
     """This process."""
 
     words = 0
-    """How often somebody has told some run to stop."""
+    """How many cancellations this process has made, of any run."""
 
 
 def left_word() -> None:
-    """Somebody in this process has told some run to stop."""
+    """Note that this process has cancelled a run."""
     _Here.words += 1
 
 
 def words_left() -> int:
-    """How often that was so far: to be asked before it is looked what there is."""
+    """Return how many cancellations there were. Read it before looking at the ledger."""
     return _Here.words
 
 
 def stop_if_cancelled(session: Session) -> Doing[None]:
-    """Raise RunAborted if somebody cancelled the run."""
+    """Raise RunAborted if the run was cancelled."""
     now, words = session.clock.now(), _Here.words
     looked_at, heard = session.looked_for_word or (-math.inf, 0)
     if words == heard and 0 <= now - looked_at < LOOK_SECONDS:

@@ -1,4 +1,4 @@
-"""Questions and approvals that a run has open: what became of them, and which nobody needs (H1)."""
+"""Open questions and approvals of a run: what became of them, and which are not needed (H1)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from nottwice.store.interface import Outdated, ReviewWrite
 
 
 def pending_review(session: Session, identity: CallIdentity) -> Doing[Review | None]:
-    """The question or approval about this call that nobody has used yet, as it is now.
+    """Return the unused question or approval about this call, as it is now.
 
-    Only the holder asks, and it knows what was open when it claimed the run; what people decide
-    since is looked up, for this one alone.
+    Only the holder asks, and it knows what was open when it claimed the run. What people decided
+    since is looked up for this call alone.
     """
     known = session.stops.asked.get(identity)
     if known is None:
@@ -30,8 +30,8 @@ def pending_review(session: Session, identity: CallIdentity) -> Doing[Review | N
 def close_unasked(scope: Scope) -> Doing[None]:
     """Close the questions and approvals of a step that finishes without asking for them.
 
-    The code has changed, or took another way. A person must not be left with a question whose
-    answer nobody waits for. Durable: when it returns.
+    The code has changed or took another path. A person must not be left with a question whose
+    answer is not needed. Durable: when this returns.
     """
     session = scope.session
     visit = scope.steps[0].record
@@ -51,7 +51,8 @@ def _close(session: Session, review: Review, *, by: str) -> Doing[None]:
         try:
             yield from session.commit(reviews=(ReviewWrite(closed, now.version),))
         except Outdated:
-            # Somebody decides at this very moment. It is kept, and closed all the same.
+            # A person decides at this moment. The decision is kept, and the review is closed
+            # anyway.
             continue
         return
 

@@ -1,9 +1,9 @@
-"""What has stopped a part of a run, and what is not done behind it (D11, H1).
+"""What has stopped a part of a run, and what must not happen after it (D11, H1).
 
-A wait (a question, an approval, a timer, an event, a child run) ends its block with an exception.
-Code may swallow that; so the wait is noted here, and until it is over every new effect in its
-scope, and in every scope that is not another parallel branch, is refused with the same exception.
-No step finishes with a wait in it. Promise kept here: P23.
+A wait (for a question, an approval, a timer, an event or a child run) ends its block with an
+exception. Code may swallow the exception, so the wait is noted here. Until it is over, every new
+effect in its scope, and in every scope that is not another parallel branch, is refused with the
+same exception. No step finishes with a wait in it. Promise kept here: P23.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from nottwice.model.run import Wait, WaitKind
 
 
 def is_wait(error: BaseException | None) -> bool:
-    """Whether an exception only says that the run waits: nothing failed and nothing is in doubt."""
+    """Whether an exception only says that the run waits: nothing failed, nothing is in doubt."""
     return isinstance(error, RunWaits | QuestionOpen | ApprovalNeeded | BudgetSpent)
 
 
 def urgency(error: BaseException) -> int:
-    """Which of several branches' errors ends them all: the lowest.
+    """Rank the errors of several branches. The lowest rank ends them all.
 
-    What a person must decide comes first; then trouble with the ledger, in which nothing else can
-    be told for sure; then what failed; and last what only takes time.
+    What a person must decide comes first. Next comes trouble with the ledger, where nothing else is
+    certain. Then come failures, and last what only takes time.
     """
     if isinstance(error, RunBlocked):
         return 0
@@ -48,20 +48,20 @@ def urgency(error: BaseException) -> int:
 
 @frozen_record(frozen=True, slots=True)
 class Stop:
-    """A wait that code of this process ran into: nothing new happens behind it."""
+    """A wait that code of this process ran into. Nothing new happens after it."""
 
     wait: Wait
     error: NottwiceError
 
 
 class Stops:
-    """What has stopped parts of one run, and what people were asked for it."""
+    """What has stopped parts of one run, and what people were asked because of it."""
 
     def __init__(self) -> None:
         self.denied: RunStoppedByPolicy | None = None
-        """What a policy stopped the whole run with: nothing new happens behind it."""
+        """The error with which a policy stopped the whole run. Nothing new happens after it."""
         self.asked: dict[CallIdentity, Review] = {}
-        """Questions and approvals that are not used yet, as this process last saw them."""
+        """Unused questions and approvals, as this process last saw them."""
         self._guard = threading.Lock()
         self._stops: dict[CallIdentity, Stop] = {}
         self._places: dict[tuple[str, bool], dict[CallIdentity, None]] = {}
@@ -73,19 +73,19 @@ class Stops:
         return identity in self._stops
 
     def note(self, identity: CallIdentity, error: NottwiceError, wait: Wait) -> None:
-        """Stop the part of the run that asked for this, until it asks again and gets it."""
+        """Stop the part of the run that waits for this, until it asks again and gets it."""
         with self._guard:
             self._stops[identity] = Stop(wait, error)
             for path in _reach(identity.node_id):
                 self._places.setdefault(path, {})[identity] = None
 
     def lift(self, identity: CallIdentity) -> None:
-        """What was waited for is there, and used."""
+        """Remove a stop: what the run waited for has arrived and is used."""
         self.forget(identity)
-        self.go_on(identity)
+        self.proceed(identity)
 
-    def go_on(self, identity: CallIdentity) -> None:
-        """What was waited for is there, though not used yet."""
+    def proceed(self, identity: CallIdentity) -> None:
+        """Remove a stop: what the run waited for has arrived, but is not used yet."""
         if identity not in self._stops:
             return
         with self._guard:
@@ -94,21 +94,21 @@ class Stops:
                 self._places[path].pop(identity, None)
 
     def deny(self, error: RunStoppedByPolicy) -> None:
-        """A policy stops the whole run."""
+        """Stop the whole run because of a policy."""
         self.denied = error
 
     def ask(self, review: Review) -> None:
-        """A person was asked, or what was asked has changed."""
+        """Note what a person was asked, or how that has changed."""
         self.asked[review.identity] = review
 
     def forget(self, identity: CallIdentity) -> None:
-        """What a person was asked about this call is used or closed."""
+        """Forget a question or approval that is used or closed."""
         self.asked.pop(identity, None)
 
     def raise_if_stopped(self, node_id: str, *, but: CallIdentity | None = None) -> None:
-        """Refuse to go on behind a wait, or in a run that a policy has stopped.
+        """Raise if the code is behind a wait, or if a policy has stopped the run.
 
-        ``but`` is who asks, and is not stopped by its own wait.
+        ``but``: the call that asks. Its own wait does not stop it.
         """
         if self.denied is not None:
             raise self.denied.with_traceback(None)
@@ -121,27 +121,27 @@ class Stops:
             raise stop.error.with_traceback(None)
 
     def waits(self, reviews: Iterable[Review] = ()) -> tuple[Wait, ...]:
-        """Every reason why the run waits, each once: what stopped it here, and these reviews."""
+        """Return every reason why the run waits, once each: its stops, and these reviews."""
         waits = [stop.wait for stop in list(self._stops.values())]
         known = {wait.subject for wait in waits if wait.kind is WaitKind.REVIEW}
         waits += [wait_for(review) for review in reviews if review.review_id not in known]
         return tuple(waits)
 
     def _stopping(self, node_id: str) -> Iterator[CallIdentity]:
-        """What stops the code at a node: waits in its branch, inside of it, and in those around."""
+        """Yield what stops the code at a node: waits in its branch, inside it and around it."""
         path = branch_path(node_id)
         yield from self._places.get((path[-1], False), ())
         for outer in path:
             yield from self._places.get((outer, True), ())
 
 
-# A thousand branches may wait, and every effect of every branch looks here. So a stop is found by
-# where it is: every branch around it knows of it (whoever is outside is behind it), and so does
-# every branch inside of it.
+# A thousand branches may wait, and every effect of every branch looks here. So stops are found by
+# place: every branch around a stop knows of it, because code outside the branch comes after it, and
+# so does every branch inside.
 
 
 def _reach(node_id: str) -> Iterator[tuple[str, bool]]:
-    """The places from which a stop is seen: its own branch, marked, and those around it."""
+    """Yield the places that see a stop: its own branch, marked, and those around it."""
     path = branch_path(node_id)
     yield path[-1], True
     for outer in path:
@@ -149,5 +149,5 @@ def _reach(node_id: str) -> Iterator[tuple[str, bool]]:
 
 
 def wait_for(review: Review) -> Wait:
-    """A review as a reason to wait."""
+    """Return a review as a reason to wait."""
     return Wait(WaitKind.REVIEW, review.review_id, review.identity.node_id)

@@ -1,10 +1,10 @@
 """Waiting for people, time and events: questions, timers, named events (H1).
 
-Everything that is waited for becomes a row like any other result, in the commit that uses up what
-was waited for, so a resume gets the same answer and no event is delivered twice. Until then the
-caller gets an exception, the wait is noted (``stops.py``) and the process may end; whoever opens
-the run again asks again. Promises kept here: P24 (a question and its answer count once), P26 (an
-event is delivered once), P27 (what was recorded is the same after a resume).
+What the run waits for becomes a row like any other result. The commit that writes the row also uses
+up the answer or the event. So a resume gets the same answer, and no event is delivered twice. Until
+then the caller gets an exception, the wait is noted (``stops.py``) and the process may end. When
+the run is opened again, its code asks again. Promises kept here: P24 (a question and its answer
+count once), P26 (an event is delivered once), P27 (what was recorded is the same after a resume).
 """
 
 from __future__ import annotations
@@ -55,18 +55,18 @@ def ask(
     parent: InFlight | None,
     charges: _Charges = lambda answer: (),
 ) -> Doing[Any]:
-    """The answer to a question; QuestionOpen as long as there is none.
+    """Return the answer to a question. Raises QuestionOpen while there is none.
 
     ``charges``: what the answer changes on meters, in the commit that uses it up. Durable: the
-    question before QuestionOpen is raised; the answer's row before it is returned.
+    question, before QuestionOpen is raised; the answer's row, before it is returned.
     """
     return (yield from _alone(request, parent, lambda: _ask(request, question, charges)))
 
 
 def sleep(request: Request, seconds: float, parent: InFlight | None) -> Doing[None]:
-    """Return when the time has come; RunWaits until then.
+    """Return when the time has come. Raises RunWaits until then.
 
-    Durable: when it is due, before anybody waits for it; later code cannot change it.
+    Durable: the due time, before the run waits for it. Later code cannot change it.
     """
     return (yield from _alone(request, parent, lambda: _sleep(request, seconds)))
 
@@ -74,15 +74,15 @@ def sleep(request: Request, seconds: float, parent: InFlight | None) -> Doing[No
 def receive(
     request: Request, name: str, within_seconds: float | None, parent: InFlight | None
 ) -> Doing[Any]:
-    """The oldest event of this name that nobody took; RunWaits as long as there is none.
+    """Return the oldest event of this name that was not taken. Raises RunWaits while there is none.
 
-    Durable: that it was taken, together with what it said, before it is returned.
+    Durable: that it was taken, together with its payload, before it is returned.
     """
     return (yield from _alone(request, parent, lambda: _receive(request, name, within_seconds)))
 
 
 def _alone(request: Request, parent: InFlight | None, work: Callable[[], Doing[T]]) -> Doing[T]:
-    """Do it, one at a time."""
+    """Do the work, one caller at a time."""
     session = request.scope.session
     mine = yield from enter_alone(session, request.identity, parent)
     try:
@@ -110,7 +110,7 @@ def _ask(request: Request, question: Question, charges: _Charges) -> Doing[Any]:
                 unfit = yield from _use(request, question, review, charges)
                 continue
         except Outdated:
-            # A person decided, or took a decision back, at this very moment: look again.
+            # At this moment a person decided or took a decision back. Look again.
             continue
         request.scope.session.stops.raise_if_stopped(request.scope.node_id, but=identity)
         error = blocking.blocked_by(session, review)
@@ -119,7 +119,7 @@ def _ask(request: Request, question: Question, charges: _Charges) -> Doing[Any]:
 
 
 def _open_question(request: Request, question: Question) -> Doing[Review]:
-    """Ask: the question, and the run's reason to wait, in one commit."""
+    """Ask: write the question and the run's reason to wait in one commit."""
     session, identity, now = request.scope.session, request.identity, request.scope.session.clock
     text = question.text
     if len(text) > MOST_SUMMARY_CHARACTERS:
@@ -145,10 +145,10 @@ def _open_question(request: Request, question: Question) -> Doing[Review]:
 
 
 def _outdone(request: Request, review: Review) -> Doing[tuple[ReviewWrite, ...]]:
-    """The writes that close what the same visit of a step asked before and does not ask now.
+    """Return the writes that close earlier questions of this visit that are not asked now.
 
-    A visit stops at its first open question, so an open one beside the new one was asked by other
-    code, or about other data. Outside steps two questions of one run are simply two questions.
+    A visit stops at its first open question. So another open question was asked by other code, or
+    about other data. Outside steps, two questions of one run are simply two questions.
     """
     session, here = request.scope.session, request.identity[:3]
     if not request.scope.steps:
@@ -166,7 +166,7 @@ def _outdone(request: Request, review: Review) -> Doing[tuple[ReviewWrite, ...]]
 def _use(
     request: Request, question: Question, review: Review, charges: _Charges
 ) -> Doing[NottwiceError | None]:
-    """Make an answer the row, and mark it used, in one commit; one that does not fit is undone."""
+    """Record the answer as a row and mark it used, in one commit. An unfit answer is undone."""
     session, decision, now = request.scope.session, review.decision, request.scope.session.clock
     assert decision is not None
     if decision.verb is not question.verb:
@@ -197,7 +197,7 @@ def _use(
 
 def _adopt(request: Request, question: Question, plain: Any) -> StoredResult:
     if question.options and plain not in question.options:
-        raise NottwiceError(f"{plain!r} is none of the options {', '.join(question.options)}")
+        raise NottwiceError(f"{plain!r} is not one of the options {', '.join(question.options)}")
     return request.tool.adopt_result(plain)
 
 
@@ -222,7 +222,7 @@ def _sleep(request: Request, seconds: float) -> Doing[None]:
 
 
 def until(request: Request, due: float, what: str) -> RunWaits:
-    """The exception of a run that waits for a time which its caller has put on record."""
+    """Return the exception of a run that waits until a time that its caller has recorded."""
     return _stopped(request, Wait(WaitKind.TIMER, what, request.scope.node_id, due), what)
 
 
@@ -258,7 +258,7 @@ def _receive(request: Request, name: str, within_seconds: float | None) -> Doing
 
 
 def _deadline(request: Request, name: str, within_seconds: float | None) -> Doing[float | None]:
-    """When an event comes too late; recorded when it is first waited for, and never moved."""
+    """Return when an event is too late. It is recorded at the first wait and never moved."""
     if within_seconds is None:
         return None
     session, identity = request.scope.session, request.identity._replace(tool_name=DEADLINE)
@@ -272,7 +272,7 @@ def _deadline(request: Request, name: str, within_seconds: float | None) -> Doin
 
 
 def _oldest(session: Session, name: str, due: float | None) -> Doing[EventRecord | None]:
-    """The first event that nobody took. One that was sent in time is in time."""
+    """Return the first event that was not taken. An event that was sent in time is in time."""
     found = yield Read(lambda store: store.events(session.run_id, name))
     for event in found:
         if event.received_by is None and (due is None or event.sent_at <= due):
@@ -282,7 +282,7 @@ def _oldest(session: Session, name: str, due: float | None) -> Doing[EventRecord
 
 
 def _take(request: Request, event: EventRecord) -> Doing[None]:
-    """Take an event and record what it said, in one commit; somebody else may be faster."""
+    """Take an event and record its payload, in one commit. Another caller may be faster."""
     session, now = request.scope.session, request.scope.session.clock.now()
     row = recorded(request, StoredResult(ResultKind.PLAIN, event.json))
     taken = replace(event, received_by=row.call_id, received_at=now)
@@ -305,7 +305,7 @@ def _record_timeout(request: Request, name: str, within_seconds: float | None) -
 
 
 def blank_row(request: Request) -> CallRow:
-    """The row of something that the engine does itself: no attempt, nothing to be in doubt."""
+    """Return the row of something that the engine does itself. It is never in doubt."""
     session, now = request.scope.session, request.scope.session.clock.now()
     return CallRow(
         identity=request.identity,
@@ -324,16 +324,16 @@ def blank_row(request: Request) -> CallRow:
 
 
 def recorded(request: Request, stored: StoredResult, settled_by: str | None = None) -> CallRow:
-    """A finished row with this result."""
+    """Return a finished row with this result."""
     now = request.scope.session.clock.now()
     return blank_row(request).done(stored, now=now, settled_by=settled_by)
 
 
 def waiting_update(session: Session, wait: Wait | None) -> RunUpdate:
-    """What the run has come to wait for, on record with it.
+    """Record what the run has come to wait for.
 
-    Other branches may still be at work, so it is running; whoever leaves the run writes all its
-    reasons. (All of them here would be too many to write for each of a thousand branches.)
+    Other branches may still be working, so the run stays in status running. All reasons are written
+    when the run is left. (Writing all of them here would be too much for a thousand branches.)
     """
     waits = () if wait is None else (wait,)
     return RunUpdate(RunStatus.RUNNING, session.clock.now(), waits=waits)
@@ -354,7 +354,7 @@ def _hand_out(request: Request, row: CallRow) -> Any:
 
 
 def _check_may_begin(request: Request, wants: str) -> None:
-    """Refuse a new wait behind another one, and in a step that only replays."""
+    """Refuse a new wait behind another wait, and in a step that only replays."""
     scope = request.scope
     scope.session.stops.raise_if_stopped(scope.node_id, but=request.identity)
     if scope.steps and scope.steps[0].finished:
@@ -367,7 +367,7 @@ def _check_may_begin(request: Request, wants: str) -> None:
 
 
 def _stopped(request: Request, wait: Wait, what: str) -> RunWaits:
-    """The exception of a run that waits for time or an event, noted before it is raised."""
+    """Return the exception of a run that waits for time or an event, and note it first."""
     session = request.scope.session
     request.scope.session.stops.raise_if_stopped(request.scope.node_id, but=request.identity)
     ends = ""

@@ -1,1 +1,1 @@
-"""What is a graph, where is a run of it, and what does a change of it mean?"""
+"""What is a graph, where is a run in it, and what does a change of it mean?"""

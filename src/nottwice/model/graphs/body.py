@@ -1,8 +1,8 @@
-"""Does a function say the same as before? A hash of what its source means, not of how it is spelt.
+"""Did the meaning of a function change? Hashes what its source means, not how it is spelled.
 
-Left out: comments, layout, docstrings, annotations, the function's own name, the names of its
+It ignores comments, layout, docstrings, annotations, the function's own name, the names of its
 local variables, and the decorator that declares it a node. Everything else counts: the functions
-and tools that it names, constants, order. The functions that it calls are not looked into.
+and tools that it names, constants, order. The functions that it calls are not examined.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from collections.abc import Iterator
 from typing import Any
 
 OWN = "own"
-"""The kind of what nottwice itself brings: the beats of an agent."""
+"""The kind of code that is part of nottwice: the beats of an agent."""
 _DECLARING = ("node",)
-# What says where something stands, how it was spelt, or only what type it should have.
+# Fields that say where something is, how it was spelled, or only what type it should have.
 _SILENT = ("ctx", "type_comment", "kind", "type_ignores", "returns", "annotation", "type_params")
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 def hash_of_source(source: str) -> str | None:
-    """The hash of the one function in a piece of source; None if it cannot be told which it is."""
+    """Return the hash of the only function in a piece of source. None if it is not clear which."""
     function = _find(source)
     if function is None:
         return None
@@ -32,20 +32,20 @@ def hash_of_source(source: str) -> str | None:
 
 
 def hash_of_bytes(code: bytes, *, kind: str) -> str:
-    """The hash of something that has no source; ``kind`` says what can be compared with it."""
+    """Return the hash of something without source. ``kind``: what it can be compared with."""
     return f"{kind}:{hashlib.sha256(code).hexdigest()[:16]}"
 
 
 def is_own(body: str) -> bool:
-    """Whether a hash stands for code of nottwice itself, which users do not change."""
+    """Whether a hash is of code of nottwice itself, which users do not change."""
     return body.startswith(f"{OWN}:")
 
 
 def comparable(one: str, other: str) -> bool:
-    """Whether two hashes were made from the same kind of thing.
+    """Whether two hashes were made from the same kind of input.
 
-    Compiled code differs between versions of Python, and a deployment may come without sources:
-    that is no change of anybody's graph.
+    Compiled code differs between versions of Python, and a deployment may come without sources.
+    Neither is a change of the graph.
     """
     return one.partition(":")[0] == other.partition(":")[0]
 
@@ -54,7 +54,7 @@ def _find(source: str) -> _Function | None:
     try:
         tree = ast.parse(textwrap.dedent(source))
     except (SyntaxError, ValueError):
-        # A lambda in the middle of a longer expression, say.
+        # For example a lambda in the middle of a longer expression.
         return None
     first = tree.body[0] if len(tree.body) == 1 else None
     if isinstance(first, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -64,7 +64,7 @@ def _find(source: str) -> _Function | None:
 
 
 class _Spelling:
-    """Spells a function with its local names numbered in the order in which they come."""
+    """Spells a function with its local names numbered in the order in which they occur."""
 
     def __init__(self, function: _Function) -> None:
         self._function = function
@@ -72,12 +72,12 @@ class _Spelling:
         self._numbers: dict[str, int] = {}
 
     def words(self, node: Any) -> Iterator[str]:
-        """Every part of the tree as text, in order; no spelling of two trees is the same."""
+        """Yield every part of the tree as text, in order. No two trees have the same spelling."""
         if isinstance(node, ast.AST):
             yield f"({type(node).__name__}"
             for name, value in ast.iter_fields(node):
                 shown = None if name in _SILENT else self._shown(node, name, value)
-                # Versions of Python differ in the empty fields that they know.
+                # Versions of Python differ in their empty fields.
                 if shown is None or shown == []:
                     continue
                 yield f".{name}"
@@ -90,7 +90,7 @@ class _Spelling:
             yield f"{type(node).__name__} {node!r}"
 
     def _shown(self, node: ast.AST, name: str, value: Any) -> Any:
-        """What counts of a field."""
+        """Return what counts of a field."""
         if name == "decorator_list" and node is self._function:
             return [each for each in value if not _declares_a_node(each)]
         if name == "body" and isinstance(value, list) and value:
@@ -105,7 +105,7 @@ class _Spelling:
     def _number(self, name: str) -> str:
         if name not in self._local:
             return name
-        # A space cannot be in a name, so no global one is taken for a local one.
+        # A name cannot contain a space, so no global name is mistaken for a local one.
         return f"local {self._numbers.setdefault(name, len(self._numbers))}"
 
 
@@ -123,9 +123,9 @@ def _without_docstring(node: ast.AST, body: list[Any]) -> list[Any]:
 
 
 def _local_names(function: _Function) -> set[str]:
-    """Every name that the function itself makes, wherever inside of it.
+    """Return every name that the function itself creates, at any level inside it.
 
-    A name that it declares ``global`` is told by that statement, where it stands in full.
+    A name that it declares ``global`` is covered by that statement, which is spelled in full.
     """
     found: set[str] = set()
     if not isinstance(function, ast.Lambda):

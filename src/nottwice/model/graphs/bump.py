@@ -1,15 +1,15 @@
 """Which version does a change of a graph need? (V5)
 
-MAJOR: what a run in flight could stumble over: a node added, removed or renamed, a route changed,
-a state or an argument narrowed, a tool taken away, a replay class loosened. MINOR: what only adds
-inside of a node's world: a tool, an optional field, an option. PATCH: bodies only.
+MAJOR: what can break a run in flight: a node added, removed or renamed, a route changed, a state or
+an argument narrowed, a tool removed, a replay class loosened. MINOR: what only adds something
+inside a node: a tool, an optional field, an option. PATCH: only bodies.
 
-Tools and types of the state are shared by all versions that are deployed together, so a version
-that runs are bound to cannot say what became of them. It need not where nothing that the run holds
-means anything else now: such a change is compatible with it (P155).
+Tools and types of the state are shared by all versions that are deployed together, so an old
+version cannot keep its own. It need not, if everything that its runs hold still means the same:
+such a change is compatible with it (P155).
 
-The nodes of an agent are nottwice's own, and its runs ask for tools by name: a tool that was added
-or taken away, or takes more, needs no other version at all (P199).
+The nodes of an agent belong to nottwice, and its runs ask for tools by name. A tool that was added
+or removed, or that takes more, needs no new version at all (P199).
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class BumpReason:
     part: Part
     text: str
     is_compatible: bool = False
-    """A run that is bound to the old one can be resumed with it, under the version that it has."""
+    """A run that is bound to the old version can be resumed with it, without a new version."""
 
 
 @frozen_record(frozen=True, slots=True)
 class Bump:
-    """All that changed between two fingerprints, what weighs most first."""
+    """Everything that changed between two fingerprints, most important first."""
 
     reasons: tuple[BumpReason, ...] = ()
 
@@ -58,16 +58,16 @@ class Bump:
 
     @property
     def text(self) -> str:
-        """What changed, as one line."""
+        """Return what changed, as one line."""
         return ", ".join(reason.text for reason in self.reasons) or "nothing changed"
 
     def of_bound(self) -> Bump:
-        """What of it matters to a version that runs are bound to already."""
+        """Return the part of it that matters to a version that runs are already bound to."""
         return Bump(tuple(reason for reason in self.reasons if not reason.is_compatible))
 
 
 def what_bump(old: Fingerprint, new: Fingerprint) -> Bump:
-    """What changed from one fingerprint of a graph to another, and which bump that needs."""
+    """Return what changed between two fingerprints of a graph, and which bump that needs."""
     if old == new:
         return Bump(())
     if old.is_agent and new.is_agent:
@@ -78,7 +78,7 @@ def what_bump(old: Fingerprint, new: Fingerprint) -> Bump:
 
 
 def next_version(old: Version, part: Part) -> Version:
-    """The lowest version that says so. Below 1.0.0 the second number stands for MAJOR, too."""
+    """Return the lowest version that says so. Below 1.0.0 the second number also means MAJOR."""
     major, minor, patch = old
     match part:
         case Part.NONE:
@@ -92,7 +92,7 @@ def next_version(old: Version, part: Part) -> Version:
 
 
 def says_enough(old: Version, new: Version, part: Part) -> bool:
-    """Whether a later version is late enough for what changed."""
+    """Whether a later version is high enough for what changed."""
     return new >= next_version(old, part)
 
 
@@ -126,7 +126,7 @@ def _nodes(old: Fingerprint, new: Fingerprint) -> Iterator[BumpReason]:
 def _renamed(
     old: Fingerprint, new: Fingerprint, gone: list[str], added: list[str]
 ) -> dict[str, str]:
-    """Nodes that are there under another name: the one with the very same body."""
+    """Return nodes that exist under another name, recognised by an identical body."""
     before, after = dict(old.bodies or ()), dict(new.bodies or ())
     found: dict[str, str] = {}
     for name in gone:
@@ -221,7 +221,7 @@ def _tools(old: Fingerprint, new: Fingerprint) -> Iterator[BumpReason]:
         return
     before = {tool.name: tool for tool in old.tools}
     after = {tool.name: tool for tool in new.tools}
-    # A model is told which tools there are; the code of a node names those that it calls.
+    # A model gets a list of the tools, while the code of a node names the tools that it calls.
     by_model = old.is_agent and new.is_agent
     for name in before:
         if name not in after:
@@ -249,7 +249,7 @@ def _tool(old: ToolPrint, new: ToolPrint) -> Iterator[BumpReason]:
         yield BumpReason(Part.MAJOR if longer else Part.MINOR, text, is_compatible=not longer)
     for change in schemas.field_changes(old.arguments, new.arguments):
         text = f'argument "{change.field}" of {tool} {change.what}'
-        # Arguments that equal their default are not written down: another default is another call.
+        # Arguments that equal their default are not recorded, so another default is another call.
         compatible = change.fit is Fit.WIDER and not change.changes_default
         yield BumpReason(_part(change.fit), text, is_compatible=compatible)
     yield from _identity(old, new)
@@ -261,10 +261,10 @@ def _tool(old: ToolPrint, new: ToolPrint) -> Iterator[BumpReason]:
 
 
 def _identity(old: ToolPrint, new: ToolPrint) -> Iterator[BumpReason]:
-    """Whether a call that is on record would be taken for another one, and be made again."""
+    """Yield changes that make a recorded call look like another one, which would be made again."""
     for name in sorted(set(old.left_out) ^ set(new.left_out)):
         if not {name} <= _arguments(old) & _arguments(new):
-            # One that was added or taken away has its own reason, if it needs one.
+            # An argument that was added or removed has its own reason, if it needs one.
             continue
         how = "counts now" if name in old.left_out else "no longer counts"
         text = f'argument "{name}" of tool "{old.name}" {how} for which call it is'
@@ -280,4 +280,4 @@ def _bodies(old: Fingerprint, new: Fingerprint) -> Iterator[BumpReason]:
     for name, body in new.bodies or ():
         known = before.get(name)
         if known is not None and known != body and comparable(known, body):
-            yield BumpReason(Part.PATCH, f'node "{name}" says something else')
+            yield BumpReason(Part.PATCH, f'the body of node "{name}" changed')

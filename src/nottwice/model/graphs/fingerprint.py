@@ -1,8 +1,8 @@
-"""What makes a graph this graph: its structure and, apart from it, what its nodes say (V5).
+"""What identifies a graph: its structure and, separately, the code of its nodes (V5).
 
-Structure is what a run in flight depends on: nodes, routes, bounds, the state's schema, and of
-each tool its class, key, window, schemas, and which arguments tell its calls apart. It is kept
-whole and not only as a hash, because whoever is told that something changed must be told what.
+The structure is what a run in flight depends on: nodes, routes, limits, the schema of the state,
+and for each tool its class, key, window, schemas and identifying arguments. It is stored in full
+and not only as a hash, so that an error can say what changed.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class ToolPrint:
     key: str | None = None
     window_seconds: float | None = None
     arguments: Any = None
-    """A JSON schema with one property a parameter; None: any."""
+    """A JSON schema with one property per parameter. None: any."""
     result: Any = None
     left_out: tuple[str, ...] = ()
-    """Arguments that do not tell calls apart, because of ``volatile`` or ``once_per``."""
+    """Arguments that do not identify a call, because of ``volatile`` or ``once_per``."""
 
     def to_plain(self) -> dict[str, Any]:
-        """What is kept of it; schemas as they compare, without words for people."""
+        """Return what is stored of it. Schemas are normalised, without titles and descriptions."""
         keyed = {"key": self.key, "window_seconds": self.window_seconds}
         left_out = {"left_out": sorted(self.left_out)} if self.left_out else {}
         return {
@@ -65,9 +65,9 @@ class Fingerprint:
 
     graph: GraphDefinition
     tools: tuple[ToolPrint, ...] | None = None
-    """By name; None: not known, because an earlier nottwice recorded it."""
+    """By name. None: not known, because an earlier nottwice recorded it."""
     bodies: tuple[tuple[str, str], ...] | None = None
-    """The hash of each node's function, by node; None: not known."""
+    """The hash of each node's function, by node. None: not known."""
 
     @property
     def version(self) -> Version:
@@ -75,18 +75,18 @@ class Fingerprint:
 
     @property
     def is_agent(self) -> bool:
-        """Whether its nodes are the beats of an agent, which are nottwice's own."""
+        """Whether its nodes are the beats of an agent, which belong to nottwice."""
         return bool(self.bodies) and all(is_own(body) for _, body in self.bodies or ())
 
     @property
     def structure(self) -> str:
-        """One hash of everything but the bodies and the version, for those who only compare."""
+        """One hash of everything except the bodies and the version, for comparing."""
         plain = self.to_plain()
         kept = {key: plain[key] for key in plain if key not in ("version", "bodies")}
         return values.hash_of({**kept, "state": schemas.normal(self.graph.state)})
 
     def to_plain(self) -> dict[str, Any]:
-        """What the ledger and the lock file keep of it."""
+        """Return what the ledger and the lock file store of it."""
         plain = self.graph.to_plain()
         if self.tools is not None:
             plain["tools"] = {tool.name: tool.to_plain() for tool in self.tools}
@@ -96,10 +96,10 @@ class Fingerprint:
 
     @staticmethod
     def from_plain(plain: Mapping[str, Any]) -> Fingerprint:
-        """What ``to_plain`` wrote; KeyError, TypeError or ValueError if it is nothing like that."""
+        """Read what ``to_plain`` wrote. Raises KeyError, TypeError or ValueError otherwise."""
         tools, bodies = plain.get("tools"), plain.get("bodies")
         if bodies is not None and not {type(body) for body in bodies.values()} <= {str}:
-            raise TypeError("the body of a node is no text")
+            raise TypeError("the body of a node is not text")
         return Fingerprint(
             GraphDefinition.from_plain(plain),
             None

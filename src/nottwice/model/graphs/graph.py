@@ -1,6 +1,6 @@
-"""What is a graph: its nodes, where each of them leads, and is that whole?
+"""What is a graph: its nodes, where each of them leads, and is it complete?
 
-A graph is judged when it is first used, before any run of it starts: every route leads somewhere,
+A graph is checked when it is first used, before any run of it starts: every route leads somewhere,
 every node can be reached, and parallel branches meet again. Nothing here runs a node.
 """
 
@@ -15,14 +15,14 @@ from nottwice.model.records import frozen_record
 from nottwice.model.shapes import checked
 
 END: Final = "$end"
-"""Where a run goes that is finished: ``then=nt.END``."""
+"""Where a finished run goes: ``then=nt.END``."""
 MOST_VISITS: Final = 1000
-# So many digits and no more: whoever reads a version must not be kept busy by it.
+# The number of digits is limited, so that a huge version cannot keep its reader busy.
 _NUMBER = r"(0|[1-9][0-9]{0,8})"
 _VERSION = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}")
 
 Then = str | Mapping[str, str] | Sequence[str] | None
-"""Where a node leads, as it is written: a node, a choice by name, or branches."""
+"""Where a node leads, as declared: a node, a choice by name, or branches."""
 
 
 class Version(NamedTuple):
@@ -37,7 +37,7 @@ class Version(NamedTuple):
 
 
 def parse_version(text: object, *, what: str) -> Version:
-    """A version from ``"1.2.3"``."""
+    """Parse a version such as ``"1.2.3"``."""
     match = _VERSION.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         raise InvalidGraph(
@@ -47,7 +47,7 @@ def parse_version(text: object, *, what: str) -> Version:
 
 
 def split_graph_id(graph_id: str) -> tuple[str, Version]:
-    """The name and version in ``name@version``."""
+    """Return the name and version in ``name@version``."""
     name, _, version = graph_id.rpartition("@")
     return name, parse_version(version, what=f"Graph {name!r}")
 
@@ -61,7 +61,7 @@ class Edge:
 
 @frozen_record(frozen=True, slots=True)
 class Choice:
-    """The node says by name where it goes."""
+    """The node says by name where the run goes."""
 
     options: tuple[tuple[str, str], ...]
 
@@ -71,7 +71,7 @@ class Choice:
 
 @frozen_record(frozen=True, slots=True)
 class Fan:
-    """Several branches at once, which meet again in one node."""
+    """Several parallel branches, which meet again in one node."""
 
     heads: tuple[str, ...]
     join: str
@@ -82,7 +82,7 @@ Route = Edge | Choice | Fan
 
 @frozen_record(frozen=True, slots=True)
 class DeclaredNode:
-    """A node as it was written down."""
+    """A node as it was declared."""
 
     name: str
     then: Then
@@ -98,27 +98,27 @@ class Node:
     name: str
     route: Route
     most: int
-    """How often a run may visit it: the bound of every loop through it."""
+    """How often a run may visit it: the limit of every loop through it."""
     phase: str | None = None
-    """The phase that it is a step of; its name then begins with it, ``phase/step``."""
+    """The phase that it is a step of. Its name then begins with the phase: ``phase/step``."""
 
     @property
     def step(self) -> str:
-        """Its name inside of its phase."""
+        """Its name inside its phase."""
         return self.name if self.phase is None else self.name[len(self.phase) + 1 :]
 
 
 @frozen_record(frozen=True, slots=True)
 class GraphDefinition:
-    """A whole graph."""
+    """A complete graph."""
 
     name: str
     version: Version
     nodes: tuple[Node, ...]
     append: tuple[str, ...] = ()
-    """Parts of the state to which nodes only ever add."""
+    """Keys of the state to which nodes only ever append."""
     state: Any = None
-    """The JSON schema of the state; None: any plain data."""
+    """The JSON schema of the state. None: any plain data."""
 
     @property
     def graph_id(self) -> str:
@@ -132,7 +132,7 @@ class GraphDefinition:
         return next((node for node in self.nodes if node.name == name), None)
 
     def to_plain(self) -> dict[str, Any]:
-        """What the ledger keeps of it."""
+        """Return what the ledger stores of it."""
         return {
             "name": self.name,
             "version": str(self.version),
@@ -143,7 +143,7 @@ class GraphDefinition:
 
     @staticmethod
     def from_plain(plain: Mapping[str, Any]) -> GraphDefinition:
-        """The definition that ``to_plain`` wrote; KeyError, TypeError or ValueError if none is."""
+        """Read what ``to_plain`` wrote. Raises KeyError, TypeError or ValueError otherwise."""
         definition = GraphDefinition(
             name=plain["name"],
             version=parse_version(plain["version"], what=f"Graph {plain['name']!r}"),
@@ -188,7 +188,7 @@ def define(
     append: tuple[str, ...] = (),
     state: Any = None,
 ) -> GraphDefinition:
-    """Put a graph together, or say what is wrong with it."""
+    """Build a graph, or say what is wrong with it."""
     if not declared:
         raise InvalidGraph(
             f"Graph {name!r} has no node. Nothing happened. Declare one with @graph.node."
@@ -211,7 +211,7 @@ def define(
 
 
 def _check_written(graph: str, node: DeclaredNode) -> None:
-    """Refuse what is not a route at all, before anything looks into it."""
+    """Refuse what is not a route at all, before its contents are read."""
     then: object = node.then
     join: object = node.join
     if isinstance(then, Mapping):
@@ -221,7 +221,7 @@ def _check_written(graph: str, node: DeclaredNode) -> None:
     elif isinstance(then, Sequence):
         words = then
     else:
-        # A set has no order, and branches are told apart by theirs.
+        # A set has no order, and branches are identified by theirs.
         words = (None,)
     if not all(isinstance(word, str) for word in words):
         raise InvalidGraph(
@@ -236,7 +236,7 @@ def _check_written(graph: str, node: DeclaredNode) -> None:
 
 
 def _check_phases(graph: str, declared: Sequence[DeclaredNode]) -> None:
-    """A step of a phase lies where a step inside of a node of that name would lie."""
+    """Refuse a node named like a phase: steps inside it would have the ids of the phase's steps."""
     phases = {node.phase for node in declared if node.phase is not None}
     for node in declared:
         if node.phase is None and node.name in phases:
@@ -247,7 +247,7 @@ def _check_phases(graph: str, declared: Sequence[DeclaredNode]) -> None:
 
 
 def _joins_by_head(name: str, declared: Sequence[DeclaredNode]) -> dict[str, str]:
-    """Where a branch's first node leads if it does not say so: to where the branches meet."""
+    """Return where a branch's first node leads by default: to where the branches meet."""
     joins: dict[str, str] = {}
     for node in declared:
         if node.join is None:
@@ -302,7 +302,7 @@ def _heads(graph: str, node: DeclaredNode) -> tuple[str, ...]:
 
 
 def targets(route: Route) -> tuple[str, ...]:
-    """Every place that a route can lead to directly."""
+    """Return every place that a route can lead to directly."""
     match route:
         case Edge(to):
             return (to,)
@@ -313,12 +313,12 @@ def targets(route: Route) -> tuple[str, ...]:
 
 
 def inside_branch(graph: GraphDefinition, fan: Fan, index: int) -> set[str]:
-    """The nodes that one branch can come through until the branches meet."""
+    """Return the nodes that one branch can pass through until the branches meet."""
     return _reachable(graph, [fan.heads[index]], until=fan.join)
 
 
 def outside_branches(graph: GraphDefinition) -> set[str]:
-    """The nodes that a run can be at while no branches are under way."""
+    """Return the nodes that a run can be at while no branches are running."""
     found: set[str] = set()
     pending = [graph.start]
     while pending:
@@ -341,8 +341,8 @@ def _check_targets(graph: GraphDefinition) -> None:
             if target != END and graph.node(target) is None:
                 known = ", ".join(repr(each.name) for each in graph.nodes)
                 raise InvalidGraph(
-                    f"Node {node.name!r} of graph {graph.name!r} leads to {target!r}, which is no "
-                    f"node of it. Nothing happened. Its nodes: {known}, and nt.END."
+                    f"Node {node.name!r} of graph {graph.name!r} leads to {target!r}, which is not "
+                    f"one of its nodes. Nothing happened. Its nodes: {known}, and nt.END."
                 )
 
 
@@ -352,12 +352,12 @@ def _check_reached(graph: GraphDefinition) -> None:
     if lost:
         raise InvalidGraph(
             f"Node {lost[0]!r} of graph {graph.name!r} is never reached. Nothing happened. Lead "
-            "to it from another node with then=, or take it out."
+            "to it from another node with then=, or remove it."
         )
 
 
 def _check_branches(graph: GraphDefinition, name: str, fan: Fan) -> None:
-    """Refuse branches that end the run, start branches of their own, or never meet."""
+    """Refuse branches that end the run, start nested branches, or never meet."""
     for head in fan.heads:
         inside = _reachable(graph, [head], until=fan.join)
         where = f"The branch that begins with {head!r} at node {name!r} of graph {graph.name!r}"
@@ -370,7 +370,7 @@ def _check_branches(graph: GraphDefinition, name: str, fan: Fan) -> None:
             node = graph.node(each)
             if node is not None and isinstance(node.route, Fan):
                 raise InvalidGraph(
-                    f"{where} starts branches of its own in {each!r}. Nothing happened. Use "
+                    f"{where} starts nested branches in {each!r}. Nothing happened. Use "
                     "nt.map or nt.gather inside a node, or spawn a child run."
                 )
         if not any(fan.join in targets(_known(graph, each).route) for each in inside):

@@ -1,9 +1,9 @@
-"""Where does a run go on that is moved from one version of its graph to another? (V4)
+"""Where does a run continue when it moves to another version of its graph? (V4)
 
-Every node that the run is at is mapped by name, also those that kept theirs: that two versions use
-one word proves nothing. What is mapped must be a place at which a run of the new version can be.
-Visits keep counting, so that a loop has no more turns than its bound allows, and a visit never gets
-a number that an earlier one had in the same version: its receipts would be met.
+Every node that the run is at is mapped by name, even if its name is unchanged: the same name in two
+versions proves nothing. The target must be a place where a run of the new version can be. Visits
+keep counting, so that a loop gets no more turns than its limit allows. A visit never gets a number
+that an earlier visit had in the same version, because it would find that visit's receipts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from nottwice.model.records import frozen_record
 
 @frozen_record(frozen=True, slots=True)
 class OpenVisit:
-    """A visit of a node that is under way, or due."""
+    """A visit of a node that is running or due."""
 
     node: str
     node_id: str
@@ -34,9 +34,9 @@ class OpenVisit:
 
 
 def open_visits(graph: GraphDefinition, position: Position) -> list[OpenVisit]:
-    """The visits that a run is in the middle of; nodes that the graph does not have are left out.
+    """Return the visits that a run is in the middle of. Nodes unknown to the graph are left out.
 
-    While branches are under way these are theirs: the node where they meet has not begun.
+    While branches are running, these are their visits: the node where they meet has not begun.
     """
     places: list[tuple[str | None, int | None]] = [(position.node, None)]
     if position.branches:
@@ -51,19 +51,19 @@ def open_visits(graph: GraphDefinition, position: Position) -> list[OpenVisit]:
 
 
 def nodes_at(position: Position) -> list[str]:
-    """The names of all nodes that a position speaks of, each once."""
+    """Return the names of all nodes in a position, each once."""
     named = [branch.node for branch in position.branches] + [position.node]
     return list(dict.fromkeys(name for name in named if name is not None))
 
 
 def place_of(node: Node, index: int | None = None) -> str:
-    """The node id that visits of a node have."""
+    """Return the node id that visits of a node have."""
     return child_node(around(node, index), node.step)
 
 
 @frozen_record(frozen=True, slots=True)
 class Move:
-    """A run's way from one version of its graph to another."""
+    """The move of a run from one version of its graph to another."""
 
     old: GraphDefinition
     new: GraphDefinition
@@ -71,11 +71,11 @@ class Move:
     mapping: Mapping[str, str]
 
     def unmapped(self) -> list[str]:
-        """The nodes that the run is at and nothing is said of."""
+        """Return the nodes that the run is at and that are not mapped."""
         return [name for name in nodes_at(self.position) if name not in self.mapping]
 
     def misfits(self) -> Iterator[str]:
-        """Why the run cannot be where the mapping says; nothing if it can."""
+        """Say why the run cannot be where the mapping says. Empty if it can."""
         yield from self._unknown_names()
         for name in nodes_at(self.position):
             if self.old.node(name) is None:
@@ -94,9 +94,9 @@ class Move:
                 )
 
     def arrive(self, taken: Collection[tuple[str, str]]) -> Position:
-        """The position in the new version. ``taken``: node and checkpoint of every visit ever made.
+        """Return the position in the new version.
 
-        Only for a move without misfits.
+        ``taken``: node and checkpoint of every visit ever made. Only for a move without misfits.
         """
         before = self.position
         if before.node is None:
@@ -118,7 +118,7 @@ class Move:
         return Position(self.mapping[before.node], visits, branches)
 
     def beyond_bounds(self, arrived: Position) -> Iterator[str]:
-        """Which nodes would be visited more often than the new version allows."""
+        """Say which nodes would be visited more often than the new version allows."""
         for visit in open_visits(self.new, arrived):
             most = self._known(visit.node).most
             if visit.number > most:
@@ -144,7 +144,10 @@ class Move:
                 yield _no_node(self.new, target)
 
     def _branch_misfits(self) -> Iterator[str]:
-        """Branches go on as the branches of a node that starts as many, and that meet there."""
+        """Check that the branches fit a node of the new version that starts as many.
+
+        They must also meet in the mapped node.
+        """
         assert self.position.node is not None
         meeting = self.mapping[self.position.node]
         if not any(self._fits(fan) for fan in _fans(self.new)):
@@ -177,7 +180,7 @@ class Move:
         )
 
     def _carried(self) -> dict[str, Any]:
-        """How often renamed nodes were visited, under their new names."""
+        """Return how often renamed nodes were visited, under their new names."""
         carried: dict[str, Any] = {}
         for name, target in self.mapping.items():
             old, new = self.old.node(name), self.new.node(target)

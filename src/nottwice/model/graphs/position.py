@@ -1,8 +1,8 @@
-"""Where is a run of a graph, and where does it go from there?
+"""Where is a run in its graph, and where does it go next?
 
 A position is part of every checkpoint, so it is plain data with a name for each part. A visit of a
-node has a number; together with the node it names the checkpoint that the visit started from, and
-is the same whoever resumes the run, in whatever order parallel branches end.
+node has a number. Node and number name the checkpoint that the visit started from. They are the
+same in every resume, and do not depend on the order in which parallel branches end.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Position:
     """Where a run is."""
 
     node: str | None
-    """The node to run; while branches are under way, the one where they meet; None: finished."""
+    """The node to run. With branches, the node where they meet. None: finished."""
     visits: Mapping[str, int]
     branches: tuple[Branch, ...] = ()
 
@@ -49,8 +49,8 @@ class Position:
         try:
             branches = plain.get("branches", ())
             nodes = [plain["node"], *(branch["node"] for branch in branches)]
-            # Not by ``shapes.checked``, which takes its time to find out what a record declares:
-            # this stands between a process that has just started and what it is to resume.
+            # Not with ``shapes.checked``, which is slow the first time it sees a record type. A
+            # process that resumes a run at its start waits for this.
             _expect((str, type(None)), nodes, "a node")
             _expect((dict,), (branch["update"] for branch in branches), "an update")
             _expect((int,), plain["visits"].values(), "a visit")
@@ -63,7 +63,7 @@ class Position:
             ) from error
 
     def visit(self, node: Node, *, index: int | None = None) -> int:
-        """The number of the visit that is under way, or due."""
+        """Return the number of the visit that is running or due."""
         return self.visits.get(child_node(around(node, index), node.step), 0)
 
 
@@ -74,7 +74,7 @@ def _expect(kinds: tuple[type, ...], found: Iterable[Any], what: str) -> None:
 
 
 def around(node: Node, index: int | None) -> str:
-    """Where a node lies: in its phase, and in a branch, which puts its index into the place."""
+    """Return where a node is: in its phase, and in a branch, whose index is part of the id."""
     outer = ROOT_NODE if index is None else branch_node(ROOT_NODE, index)
     return outer if node.phase is None else child_node(outer, node.phase)
 
@@ -84,12 +84,12 @@ def start(graph: GraphDefinition) -> Position:
 
 
 def restart(graph: GraphDefinition, position: Position) -> Position:
-    """The beginning once more, for a run that had reached its end; its visits go on counting."""
+    """Return the start position for a run that had reached its end. Its visits keep counting."""
     return _arrive(graph, Position(None, position.visits), graph.start)
 
 
 def move(graph: GraphDefinition, position: Position, node: Node, choice: str | None) -> Position:
-    """Where a run goes from a node that has ended."""
+    """Return where a run goes from a node that has ended."""
     route = node.route
     match route:
         case Edge(to):
@@ -115,7 +115,7 @@ def move_branch(
     index: int,
     update: Mapping[str, Any],
 ) -> Position:
-    """Where one branch goes from a node that has ended; ``update``: all it has changed so far."""
+    """Return where a branch goes from an ended node. ``update``: all its changes so far."""
     route = node.route
     assert not isinstance(route, Fan)
     if isinstance(route, Edge):
@@ -129,7 +129,7 @@ def move_branch(
 
 
 def join(graph: GraphDefinition, position: Position) -> Position:
-    """Where a run goes when all of its branches have met."""
+    """Return where a run goes when all its branches have met."""
     assert position.node is not None
     return _arrive(graph, replace(position, branches=()), position.node)
 
@@ -147,7 +147,7 @@ def _chosen(graph: GraphDefinition, node: Node, route: Choice, choice: str | Non
 
 
 def _straight(graph: GraphDefinition, node: Node, to: str, choice: str | None) -> str:
-    """Refuse a choice where there is none: going elsewhere than it says would be silent."""
+    """Refuse a choice where there is none, because ignoring it would hide a mistake."""
     if choice not in (None, to):
         raise InvalidGraph(
             f"Node {node.name!r} of graph {graph.name!r} chose {choice!r}, but has no choice: it "
@@ -169,7 +169,7 @@ def _arrive(
     if visit > node.most:
         raise InvalidGraph(
             f"Node {name!r} of graph {graph.name!r} was visited {node.most} times, which is its "
-            "bound. The run stays where it is. If the loop should go on, raise it: "
+            "limit. The run stays where it is. If the loop should continue, raise it: "
             f"@graph.node(most={node.most * 10})."
         )
     position = replace(position, visits={**position.visits, where: visit})

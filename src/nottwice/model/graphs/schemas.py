@@ -1,6 +1,6 @@
 """What does a change of a JSON schema mean for data that was written under the old one?
 
-Titles and descriptions do not count, and references are followed, because versions of a library
+Titles and descriptions do not count, and references are resolved, because versions of a library
 spell the same type differently.
 """
 
@@ -27,18 +27,18 @@ class Fit(enum.Enum):
 
 @frozen_record(frozen=True, slots=True)
 class FieldChange:
-    """What became of one field of an object."""
+    """What happened to one field of an object."""
 
     field: str
     what: str
     """As a person would say it: ``added``, ``removed``, ``is required now``…"""
     fit: Fit
     changes_default: bool = False
-    """What leaves the field out means something else now, or is spelled differently."""
+    """Data that leaves the field out now means something else, or is spelled differently."""
 
 
 def normal(schema: Any) -> Any:
-    """The schema with its references followed and without words for people."""
+    """Return the schema with its references resolved, without titles and descriptions."""
     definitions = schema.get("$defs") if isinstance(schema, dict) else None
     return _normal(schema, definitions if isinstance(definitions, dict) else {}, ())
 
@@ -52,13 +52,13 @@ def _normal(schema: Any, definitions: Any, within: tuple[str, ...]) -> Any:
     if isinstance(reference, str):
         name = reference.rpartition("/")[2]
         if name in within or len(within) > _MOST_DEPTH or name not in definitions:
-            # A type that contains itself is told by its name.
+            # A type that contains itself is represented by its name.
             return {"$ref": name}
         return _normal(definitions[name], definitions, (*within, name))
     shown: dict[str, Any] = {}
     for key, value in schema.items():
         if key in ("properties", "patternProperties") and isinstance(value, dict):
-            # Here the keys are names of fields; one may well be called "title".
+            # Here the keys are field names, and a field may be called "title".
             shown[key] = {name: _normal(each, definitions, within) for name, each in value.items()}
         elif key == "required":
             shown[key] = sorted(_names(value))
@@ -68,7 +68,7 @@ def _normal(schema: Any, definitions: Any, within: tuple[str, ...]) -> Any:
 
 
 def compare(old: Any, new: Any) -> Fit:
-    """Whether what fitted the old schema fits the new one, as far as that can be told."""
+    """Whether data that fitted the old schema fits the new one, as far as that can be decided."""
     old, new = normal(old), normal(new)
     if same(old, new):
         return Fit.SAME
@@ -89,7 +89,7 @@ def compare(old: Any, new: Any) -> Fit:
 
 
 def field_changes(old: Any, new: Any) -> tuple[FieldChange, ...]:
-    """What became of each field; empty where one of them is no object with fields."""
+    """Return what happened to each field. Empty unless both are objects with fields."""
     old, new = normal(old), normal(new)
     if not (_is_object(old) and _is_object(new)):
         return ()
@@ -123,7 +123,7 @@ def _field_changes(old: dict[str, Any], new: dict[str, Any]) -> Iterator[FieldCh
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two plain values are one, whatever the order of their keys."""
+    """Whether two plain values are equal, whatever the order of their keys."""
     return values.canonical(one) == values.canonical(other)
 
 
@@ -132,7 +132,7 @@ def _fits(old: Any, new: Any) -> bool:
 
 
 def _names(required: Any) -> set[str]:
-    """The names in a list; what a schema holds there that is none is nothing that it requires."""
+    """Return the names in a list. Anything in it that is not a name requires nothing."""
     found = required if isinstance(required, list) else []
     return {name for name in found if isinstance(name, str)}
 
@@ -151,7 +151,7 @@ def _without_fields(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _default(schema: Any) -> list[Any]:
-    """The default in a list; an empty one where there is none, which is not the default null."""
+    """Return the default in a list. Empty if there is none, which differs from the default null."""
     return [schema["default"]] if isinstance(schema, dict) and "default" in schema else []
 
 

@@ -1,8 +1,8 @@
-"""When does what may be done again become durable? The words of ``checkpoints=`` (D6, A3).
+"""When do pending writes become durable? The words of ``checkpoints=`` (D6, A3).
 
-Intents, receipts, replies of models, reviews and events never wait. What does is what costs little
-to do again: pure results, marks of steps, checkpoints. It travels with the next commit of its run;
-these words say when it gets a commit of its own. Promise kept here: P152.
+Intents, receipts, replies of models, reviews and events never wait. What waits is cheap to produce
+again: pure results, step marks, checkpoints. It is written with the next commit of its run. These
+words say when it gets a separate commit. Promise kept here: P152.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from nottwice.model.tool import parse_duration
 Checkpoints = str | int | timedelta
 """One of three words, a number of steps, or a time; see ``WORDS``."""
 SOON_SECONDS = 0.1
-"""How long something waits for a commit of its own unless other words were chosen (D14)."""
+"""How long pending writes wait for a separate commit by default (D14)."""
 WORDS = "'effects', 'every_step', 'on_exit', a number of steps, or a time such as '30s'"
 
 
 @frozen_record(frozen=True, slots=True)
 class Cadence:
-    """How long something waits for a commit of its own, and at how many steps it does not wait."""
+    """How long pending writes wait for a separate commit, and at which steps they do not wait."""
 
     waits_seconds: float | None = SOON_SECONDS
     """None: until the run's next commit, however late that is."""
     steps: int | None = None
-    """Everything that waits is written when every so many steps are entered; None: at none."""
+    """Pending writes are committed whenever this many steps were entered. None: at no step."""
 
     @property
     def is_on_exit(self) -> bool:
@@ -44,7 +44,7 @@ _CADENCES = {
 
 
 def read_cadence(given: Any, *, what: str) -> Cadence:
-    """What ``checkpoints=`` says, the same for runs, graphs and agents; ``what`` says it."""
+    """Read ``checkpoints=``, the same for runs, graphs and agents. ``what``: who declares it."""
     if isinstance(given, str) and given in _CADENCES:
         return _CADENCES[given]
     if isinstance(given, int) and not isinstance(given, bool) and given > 0:
@@ -53,7 +53,7 @@ def read_cadence(given: Any, *, what: str) -> Cadence:
         try:
             return Cadence(waits_seconds=parse_duration(given, what="checkpoints"))
         except InvalidTool:
-            # What it says about durations would hide the words.
+            # Its message about durations would hide the allowed words.
             pass
     raise UsageError(
         f"{what} has checkpoints={given!r}, which does not say when checkpoints become durable. "

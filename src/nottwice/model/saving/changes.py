@@ -1,4 +1,4 @@
-"""What changed between two states, told to a person: where, what was there, what is there now."""
+"""What changed between two states, for a person: where, what was there, what is there now."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_SHOWN = 60
 
 
 class ChangeKind(enum.Enum):
-    """What became of one place of a state."""
+    """What happened to one place of a state."""
 
     ADDED = "added"
     REMOVED = "removed"
@@ -25,15 +25,15 @@ class ChangeKind(enum.Enum):
 
 @frozen_record(frozen=True, slots=True)
 class Change:
-    """One place at which two states differ."""
+    """One place where two states differ."""
 
     path: str
-    """Such as ``state.order.lines[3]``; of what was removed, where it was."""
+    """Such as ``state.order.lines[3]``. For a removal, where it was."""
     kind: ChangeKind
     before: Any = None
-    """What was there; None if it was added, or if it was None."""
+    """The old value. None if it was added, or if it was None."""
     after: Any = None
-    """What is there now; None if it was removed, or if it is None."""
+    """The new value. None if it was removed, or if it is None."""
 
     def __str__(self) -> str:
         match self.kind:
@@ -48,7 +48,7 @@ class Change:
 
 
 def changes(old: Plain, new: Plain, *, root: str = "state") -> list[Change]:
-    """Every place at which two plain values differ, in reading order; paths begin with root."""
+    """Return every place where two plain values differ, in reading order. Paths begin with root."""
     delta = diff(old, new, shortest=False)
     return [
         Change(spell_path(root, steps), kind, before, after)
@@ -80,9 +80,9 @@ def _walk(old: Plain, new: Plain, delta: Delta, steps: _Steps) -> Iterator[_Foun
 
 
 def _walk_list(old: Plain, new: Plain, parts: list[Any], steps: _Steps) -> Iterator[_Found]:
-    """Between two items that stayed, what left and what came are the same place, in pairs."""
+    """Between two items that stayed, pair removed items with added ones as changes."""
     taken = made = 0
-    """How far the old and the new list have been told."""
+    """How far the old and the new list have been processed."""
     at = 0
     for start, stop, part in [*places(parts, len(old)), (len(old), len(old), None)]:
         if type(part) is dict and "new" in part:
@@ -108,7 +108,7 @@ def _between(
 
 def _shown(value: Plain) -> str:
     text = values.encode_known(value)
-    # What is not printable must not reach a terminal; the JSON text still has it, escaped or not.
+    # Unprintable characters must not reach a terminal. The JSON text still has them.
     text = "".join(letter if letter.isprintable() else "�" for letter in text)
     if len(text) <= _MOST_SHOWN:
         return text

@@ -1,23 +1,24 @@
-"""How is a run saved version by version, rebuilt at any of them, and freed of some? (L10)
+"""How is a run saved version by version, rebuilt at any of them, and how are some removed? (L10)
 
-A version is kept whole (a snapshot) or as what changed: ``[7, 4321, delta]`` is written on top of
-version 7, named so that a version that somebody deleted is missed, and would take about 4321
-characters whole. A snapshot is made when the chain behind a version costs more than twice what the
-version itself would cost whole. From this one rule follow both bounds:
+A version is stored whole (a snapshot) or as a change: ``[7, 4321, delta]`` is based on version 7
+and would take about 4321 characters whole. The base is named, so that a deleted version is noticed.
+A snapshot is made when the chain behind a version costs more than twice what the version itself
+would cost whole. Both bounds follow from this one rule:
 
-- Every version loads in time with its own size, however long the run has been.
+- Every version loads in time proportional to its own size, however long the run has been.
 - A snapshot is at most half as large as the chain it ends. So all snapshots together are at most
   as large as all deltas and the first version: storage grows with what changed, not with its
   square. A state that only grows needs no second snapshot at all.
 
-But then it has a chain of as many deltas as it has versions, and a run is resumed from the newest.
-So now and then a stretch of deltas is packed: what they said together becomes one delta, and the
-versions in between are turned around, to what has to go again from the version after them. What was
-added is still kept once, and the newest version is rebuilt from a few large texts and not from
-thousands of small ones. Where that would take more room than before, it is left.
+But such a state has as many deltas in its chain as it has versions, and a run is resumed from the
+newest. So from time to time a stretch of deltas is packed: they become one delta, and the versions
+in between are turned. A turned version is stored as the delta that leads back to it from the
+version after it. What was added is still stored once, and the newest version is rebuilt from a few
+large texts and not from thousands of small ones. A stretch that would take more space packed is
+left as it is.
 
-No version ever changes its content. Only how it is written down may change: when it is packed, or
-when one that it was written on top of is removed. Promise kept here: P21.
+No version ever changes its contents. Only its stored form may change: when it is packed, or when a
+version that it is based on is removed. Promise kept here: P21.
 """
 
 from __future__ import annotations
@@ -44,18 +45,19 @@ from nottwice.model.saving.delta import (
 )
 from nottwice.model.shapes import UNREADABLE
 
-# What finding, reading and applying one more delta costs, in characters that could be read instead.
+# The cost of finding, reading and applying one more delta, in characters that could be read
+# instead.
 DELTA_COST: Final = 256
 # What a stretch of deltas may cost before it is packed.
 MOST_UNPACKED: Final = 256 * DELTA_COST
 
-# What a delta can raise that was made of other text than ours.
+# What a delta can raise that nottwice did not write.
 _UNREADABLE = (Misfit, *UNREADABLE)
 
 
 @frozen_record(frozen=True, slots=True)
 class Saved:
-    """What a holder knows of the version it saved last; enough to save the next one.
+    """What a holder knows of the version it saved last, enough to save the next one.
 
     Sizes are in characters of JSON.
     """
@@ -64,15 +66,15 @@ class Saved:
     snapshot: int
     snapshot_size: int
     delta_size: int
-    """What the deltas since the snapshot cost together, up to and with this version."""
+    """The total cost of the deltas since the snapshot, including this version."""
     state_size: int
-    """About what this version would take as a snapshot."""
+    """About the size of this version as a snapshot."""
     stretch: tuple[CheckpointRecord, ...] = field(default=(), compare=False)
-    """The deltas that can be packed, up to and with this version, behind the one they rest on."""
+    """The version that the deltas are based on, then the deltas to pack, including this version."""
     turned: tuple[CheckpointRecord, ...] = field(default=(), compare=False)
-    """All of these versions but the last one, each written on top of the one after it."""
+    """All these versions except the last, each based on the one after it."""
     stretch_size: int = field(default=0, compare=False)
-    """What these deltas cost together."""
+    """The total cost of these deltas."""
 
 
 def save(
@@ -85,10 +87,10 @@ def save(
     changed: Delta | None = None,
     now: float,
 ) -> tuple[CheckpointRecord, Saved]:
-    """The next version after ``saved``, or version 0.
+    """Return the next version after ``saved``, or version 0.
 
-    ``old`` is what was saved last and must not have been changed in place since. Who knows what
-    turned it into ``new`` says so with ``changed`` and spares the comparison.
+    ``old`` is what was saved last. It must not have been changed in place since. If the caller
+    knows what turned ``old`` into ``new``, it passes ``changed`` and saves the comparison.
     """
     version = 0 if saved is None else saved.version + 1
     record = CheckpointRecord(workflow_id, version, version, node_id, "", now)
@@ -102,10 +104,10 @@ def save(
 
 
 def pack(saved: Saved) -> tuple[tuple[CheckpointRecord, ...], Saved] | None:
-    """What to write instead of the last stretch of deltas, once it is long, and what is known then.
+    """Return what replaces the last stretch of deltas once it is long, and what is known then.
 
-    All of it or nothing, in one commit. Nothing to write: it would take more room than now, or
-    small versions would come to rest on a large one.
+    The records are written in one commit, all or none. They are empty if packing would take more
+    space, or if small versions would come to depend on a large one.
     """
     if saved.stretch_size <= MOST_UNPACKED:
         return None
@@ -125,7 +127,7 @@ def pack(saved: Saved) -> tuple[tuple[CheckpointRecord, ...], Saved] | None:
 
 
 def restore(chain: Sequence[CheckpointRecord]) -> Plain:
-    """What the version holds that a chain was asked for."""
+    """Return the contents of the version that the chain was loaded for."""
     path = path_of(chain)
     value = _read(path[0])
     for record, _, delta in _deltas(path):
@@ -134,13 +136,13 @@ def restore(chain: Sequence[CheckpointRecord]) -> Plain:
         except _UNREADABLE as error:
             raise _misfit(record, error) from error
     if not values.is_plain(value) and not values.is_too_large(value):
-        # Once for the whole, and not for every text that it was made of.
+        # Checked once for the whole, and not for every text that it was built from.
         raise _corrupt(path[-1], "it holds what is not plain data")
     return value
 
 
 def path_of(chain: Sequence[CheckpointRecord]) -> Sequence[CheckpointRecord]:
-    """A chain in the order in which its versions rest on each other, from the snapshot on."""
+    """Return a chain in the order in which its versions are based on each other."""
     if not chain:
         raise LedgerCorrupt(
             "A version was to be rebuilt from no checkpoints at all. Nothing was loaded. "
@@ -149,17 +151,17 @@ def path_of(chain: Sequence[CheckpointRecord]) -> Sequence[CheckpointRecord]:
     path = [record for record in chain if not record.is_turned]
     path += [record for record in reversed(chain) if record.is_turned]
     if not path[0].is_snapshot:
-        raise _corrupt(path[0], f"version {path[0].snapshot}, on which it rests, is not there")
+        raise _corrupt(path[0], f"version {path[0].snapshot}, on which it is based, is missing")
     return path
 
 
 def resume(chain: Sequence[CheckpointRecord]) -> tuple[Plain, Saved]:
-    """All that is needed to go on from the newest version, whose chain this is."""
+    """Return everything needed to continue from the newest version, whose chain this is."""
     return restore(chain), saved_as(chain)
 
 
 def saved_as(chain: Sequence[CheckpointRecord]) -> Saved:
-    """What whoever saved the newest version knew of it: enough to save the next one."""
+    """Return what the holder knew that saved the newest version: enough to save the next one."""
     path = path_of(chain)
     whole, last = len(path[0].json), path[-1]
     deltas = sum(len(record.json) + DELTA_COST for record in path[1:])
@@ -170,12 +172,12 @@ def saved_as(chain: Sequence[CheckpointRecord]) -> Saved:
 def without(
     chain: Sequence[CheckpointRecord], drop: Collection[int]
 ) -> tuple[CheckpointRecord, ...]:
-    """What to rewrite so that some versions can be removed and all others load as they did.
+    """Return what to rewrite so that some versions can be removed and all others load as before.
 
-    The chain is a snapshot and *everything* that rests on it, in order, as far as a version that
-    is kept is rebuilt from it. The first version that is kept after some that are not takes over
-    what they said. If the snapshot goes, that version becomes the snapshot of all that follow. What
-    was packed is unpacked.
+    The chain is a snapshot and *everything* that is based on it, in order, as far as a kept version
+    is rebuilt from it. The first kept version after removed ones takes over their changes. If the
+    snapshot is removed, that version becomes the snapshot for all that follow. Packed stretches are
+    unpacked.
     """
     path_of(chain)
     is_packed = any(record.is_turned for record in chain)
@@ -185,10 +187,10 @@ def without(
 def _thinned(
     chain: Sequence[CheckpointRecord], drop: Collection[int]
 ) -> Iterator[CheckpointRecord]:
-    """What to rewrite of a chain in which every version rests on the one before it."""
+    """Yield what to rewrite of a chain in which every version is based on the one before it."""
     snapshot = chain[0].version
     last = -1
-    """Where in the chain the last version stands that is kept."""
+    """The index in the chain of the last version that is kept."""
     for place, record in enumerate(chain):
         if record.version in drop:
             continue
@@ -206,7 +208,7 @@ def _thinned(
 def _unpacked(
     chain: Sequence[CheckpointRecord], drop: Collection[int]
 ) -> Iterator[CheckpointRecord]:
-    """The versions that are kept, each on top of the one before it, as if saved one by one."""
+    """Yield the kept versions, each based on the one before it, as if saved one by one."""
     saved: Saved | None = None
     old: Plain = None
     for record, value in _values(chain):
@@ -225,7 +227,7 @@ def _unpacked(
 
 
 def _values(chain: Sequence[CheckpointRecord]) -> Iterator[tuple[CheckpointRecord, Plain]]:
-    """All versions of a chain and what they hold, in order. They share what is the same in them."""
+    """Yield all versions of a chain with their contents, in order. They share equal parts."""
     waiting: list[CheckpointRecord] = []
     before: CheckpointRecord | None = None
     value: Plain = None
@@ -246,7 +248,7 @@ def _values(chain: Sequence[CheckpointRecord]) -> Iterator[tuple[CheckpointRecor
 
 
 def _next(step: Sequence[CheckpointRecord], value: Plain) -> Plain:
-    """What the second of two versions holds, from what the first one does."""
+    """Return the contents of the second of two versions, given those of the first."""
     for record, _, delta in _deltas(step):
         try:
             value = apply(value, delta)
@@ -258,7 +260,7 @@ def _next(step: Sequence[CheckpointRecord], value: Plain) -> Plain:
 def _following(
     saved: Saved, record: CheckpointRecord, old: Plain, delta: Delta
 ) -> tuple[CheckpointRecord, Saved] | None:
-    """A version as a delta, and what is known after it; None if a snapshot is better."""
+    """Return a version as a delta, and what is known after it. None if a snapshot is better."""
     if "set" in delta:
         return None
     state = saved.state_size + growth(old, delta)
@@ -273,7 +275,7 @@ def _following(
     known = replace(saved, version=record.version, delta_size=deltas, state_size=state)
     before, turned = saved.stretch[-1], saved.turned
     if saved.stretch_size > 2 * MOST_UNPACKED:
-        # Nobody packs it.
+        # The caller does not pack, so a new stretch begins.
         return kept, _saved_last(kept, saved.snapshot_size, deltas, state)
     if len(saved.stretch) > 1:
         undone = inverse(old, delta)
@@ -292,8 +294,8 @@ def _following(
 def _saved_last(
     record: CheckpointRecord, snapshot_size: int, delta_size: int, state_size: int
 ) -> Saved:
-    """What is known after a version, if the next stretch begins behind it."""
-    # Of the version that a stretch rests on nobody reads the text, which may be large.
+    """Return what is known after a version, if the next stretch begins after it."""
+    # The text of the version that a stretch is based on is never read, and may be large.
     base = replace(record, json="")
     return Saved(
         record.version, record.snapshot, snapshot_size, delta_size, state_size, stretch=(base,)
@@ -301,16 +303,16 @@ def _saved_last(
 
 
 def _text_of(delta: Delta, *, after: int, state_size: int) -> str | None:
-    """A delta is nested deeper than the values in it, and may be too deep to be written."""
+    """Encode a delta. None: it is nested deeper than its values, too deep to be written."""
     try:
         return values.encode([after, state_size, delta])
     except NotPlainData:
-        # If the values themselves are not plain, the snapshot says so, with the path to them.
+        # If the values themselves are not plain, the snapshot reports that with the path to them.
         return None
 
 
 def _together(path: Sequence[CheckpointRecord]) -> str | None:
-    """The last of these versions, written on top of the first."""
+    """Return the last of these versions as a delta on the first."""
     combined: Delta = {}
     state_size = 0
     for record, size, delta in _deltas(path):
@@ -322,14 +324,14 @@ def _together(path: Sequence[CheckpointRecord]) -> str | None:
     return _text_of(combined, after=path[0].version, state_size=state_size)
 
 
-# A delta as it is kept: the version it rests on, the size of the state after it, and what changed.
+# A delta as it is stored: its base version, the size of the state after it, and what changed.
 _Step = tuple[int, int, Delta]
 
 
 def _deltas(path: Sequence[CheckpointRecord]) -> Iterator[tuple[CheckpointRecord, int, Delta]]:
-    """Everything after the first version, each written on top of the one before it.
+    """Yield all versions after the first, each based on the one before it.
 
-    With every version comes the size of the state, and what changed.
+    Each comes with the size of the state and what changed.
     """
     before = path[0]
     for record in islice(path, 1, None):
@@ -339,11 +341,11 @@ def _deltas(path: Sequence[CheckpointRecord]) -> Iterator[tuple[CheckpointRecord
             raise _corrupt(record, "its text cannot be read") from error
         after, size, delta = _read_delta(record, plain)
         if after != before.version:
-            raise _corrupt(record, f"version {after}, on which it rests, is not there")
+            raise _corrupt(record, f"version {after}, on which it is based, is missing")
         first_turned = record.is_turned and not before.is_turned
         foundation = before.version if first_turned else before.snapshot
         if record.snapshot != foundation or record.workflow_id != before.workflow_id:
-            raise _corrupt(record, f"it does not rest on version {before.version}")
+            raise _corrupt(record, f"it is not based on version {before.version}")
         yield record, size, delta
         before = record
 

@@ -1,21 +1,21 @@
 """What changed between two plain values, as plain data, and how to apply it.
 
-A delta is one of four shapes. What a user's data is called stands only *inside* of the words
-below, never beside them, so no key can be taken for one of them:
+A delta has one of four shapes. Keys of a user's data occur only *inside* the words below, never
+beside them, so no key can be mistaken for one of them:
 
     {}                                         nothing changed
-    {"set": value}                             something else altogether
-    {"keys": {…}, "gone": […], "put": {…}}     of a dict: deltas of values, keys no more, new values
-    {"parts": […]}                             of a list: what it is made of now, in order, each
-        [3, 9]                                   items 3 to 8 of the old one
+    {"set": value}                             replaced by another value
+    {"keys": {…}, "gone": […], "put": {…}}     a dict: deltas of values, removed keys, new values
+    {"parts": […]}                             a list: what it consists of now, in order, each
+        [3, 9]                                   items 3 to 8 of the old list
         {"new": […]}                             items that were not in it
-        {"at": 9, "change": {…}}                 item 9 of the old one, with a delta of its own
+        {"at": 9, "change": {…}}                 item 9 of the old list, with its delta
 
-A list that only grew costs its new items, and so does a window that slides over a list or a queue
-that is worked off. A delta is never longer than the new value and a few words.
+A list that only grew costs its new items. So does a window that slides over a list, and a queue
+that is consumed. A delta is never longer than the new value and a few words.
 
-Values that are one object are taken to be equal without a look inside. Whoever compares two
-states must not have changed the first one in place to get the second.
+Values that are the same object count as equal and are not examined. So the first of two states
+must not have been changed in place to get the second.
 """
 
 from __future__ import annotations
@@ -35,39 +35,39 @@ Delta = dict[str, Any]
 _OF_ALL: Final = frozenset({"set"})
 _OF_DICT: Final = frozenset({"put", "keys", "gone"})
 
-# What the words around something cost at most, in characters. They decide only between two
+# The most that the words around something cost, in characters. They only decide between two
 # spellings of the same change, and never whether it is right.
 _WORDS: Final = 32
 _PLACE: Final = 48
 _NO_LIMIT: Final = 1 << 62
-# An integer of more digits is not turned into text only to count them.
+# A longer integer is not converted to text just to count its digits.
 _LONG: Final = 10**18
 _ABSENT: Final = object()
 
 
 class Misfit(Exception):
-    """A delta does not fit the value it is applied to. Internal: callers say what is corrupt."""
+    """A delta does not fit the value it is applied to. Internal: callers report what is corrupt."""
 
 
 def diff(old: Plain, new: Plain, *, shortest: bool = True) -> Delta:
-    """What turns ``old`` into ``new``; 1, 1.0 and True are three values.
+    """Return what turns ``old`` into ``new``. 1, 1.0 and True are three values.
 
-    Without ``shortest`` each change is named where it happened, even if that takes more words.
+    Without ``shortest``, each change is named where it happened, even if that takes more words.
     """
     return _diff(old, new, shortest)[0]
 
 
 def grown(length: int, items: list[Plain]) -> Delta:
-    """The delta of a list that had ``length`` items and now has these behind them."""
+    """Return the delta of a list that had ``length`` items and now has these after them."""
     if not length:
         return {"set": items}
     return {"parts": [[0, length], {"new": items}]} if items else {}
 
 
 def of_keys(deltas: Mapping[str, Delta]) -> Delta:
-    """The delta of a dict, from those of its values; of a new key, ``{"set": value}``.
+    """Return the delta of a dict from the deltas of its values. A new key has ``{"set": value}``.
 
-    For whoever knows what changed: made of this and ``grown``, a delta costs nothing to find.
+    For callers that know what changed: with this and ``grown``, finding a delta costs nothing.
     """
     put = {key: delta["set"] for key, delta in deltas.items() if "set" in delta}
     keys = {key: delta for key, delta in deltas.items() if delta and "set" not in delta}
@@ -75,7 +75,7 @@ def of_keys(deltas: Mapping[str, Delta]) -> Delta:
 
 
 def same(one: Plain, other: Plain) -> bool:
-    """Whether two plain values are equal in value and in type, all the way down."""
+    """Whether two plain values are equal in value and in type, at every level."""
     if one is other:
         return True
     kind = kind_of(one)
@@ -88,26 +88,26 @@ def same(one: Plain, other: Plain) -> bool:
     if kind is list:
         return len(one) == len(other) and all(map(same, one, other))
     if kind is float:
-        # 0.0 equals -0.0, and their text at rest does not.
+        # 0.0 equals -0.0, but their stored texts differ.
         return repr(one) == repr(other)
     return bool(one == other)
 
 
 def apply(old: Plain, delta: Delta) -> Plain:
-    """The new value. It shares what did not change with ``old``, which stays as it is."""
+    """Return the new value. It shares what did not change with ``old``, which is not modified."""
     return _apply(old, delta, False)
 
 
 def apply_in_place(old: Plain, delta: Delta) -> Plain:
-    """The new value, made of an old one that nobody else has; it and the delta are used up.
+    """Return the new value, built from an old one that has no other owner. Both are consumed.
 
-    A list that grew ten thousand times is extended in place and not copied as often.
+    A list that grew ten thousand times is extended in place, and not copied each time.
     """
     return _apply(old, delta, True)
 
 
 def combine(first: Delta, second: Delta) -> Delta:
-    """One delta for two that follow each other, made without the values themselves."""
+    """Combine two consecutive deltas into one, without the values themselves."""
     if not first or "set" in second:
         return second
     if not second:
@@ -122,9 +122,10 @@ def combine(first: Delta, second: Delta) -> Delta:
 
 
 def inverse(old: Plain, delta: Delta) -> Delta | None:
-    """What turns the new value back into ``old``, with its keys in their order. Costs what changed.
+    """Return what turns the new value back into ``old``, with its keys in their order.
 
-    None: what went from the middle of an object could only be put back at its end.
+    The cost depends only on what changed. None: a key removed from the middle of an object could
+    only be restored at its end.
     """
     if not delta:
         return {}
@@ -147,7 +148,7 @@ def inverse(old: Plain, delta: Delta) -> Delta | None:
 
 
 def growth(old: Plain, delta: Delta) -> int:
-    """By how many characters, about, the text of ``old`` grows. Costs what changed, not more."""
+    """Return by about how many characters ``old`` grows. The cost depends only on what changed."""
     if not delta:
         return 0
     if "set" in delta:
@@ -168,16 +169,16 @@ def growth(old: Plain, delta: Delta) -> int:
 
 
 def weight(value: Plain, *, limit: int = _NO_LIMIT) -> int:
-    """About how many characters of JSON a value takes, and never more than it does.
+    """Return about how many characters of JSON a value takes, and never more than it does.
 
-    It stops counting soon after the limit: for whoever only wants to know whether it is more.
+    It stops counting soon after the limit, for callers that only ask whether it is exceeded.
     """
-    # The list that is put around the value here is no part of it.
+    # The list that is put around the value here is not part of it.
     total = -1
     pending: list[Any] = [[value]]
     while pending and total <= limit:
         items = pending.pop()
-        # Ahead of the look at each item: the sheer number of them may be all one needs to know.
+        # Before looking at each item: the number of items alone may exceed the limit.
         total += 2 * len(items)
         if total > limit:
             break
@@ -204,7 +205,7 @@ def weight(value: Plain, *, limit: int = _NO_LIMIT) -> int:
 
 
 def _diff(old: Plain, new: Plain, shortest: bool) -> tuple[Delta, int]:
-    """A delta, and about how many characters it takes."""
+    """Return a delta, and about how many characters it takes."""
     kind = kind_of(new)
     if old is new:
         return {}, 2
@@ -233,7 +234,7 @@ def _diff_dicts(old: Plain, new: Plain, shortest: bool) -> tuple[Delta, int]:
         elif change:
             keys[key] = change
             size += len(key) + 4 + length
-    # Only a key of the old one can be longer at rest than a count of its characters says.
+    # Only a key of the old dict can be longer when stored than its number of characters.
     gone = [key for key in old if key not in new]
     size += sum(len(encode_basestring_ascii(key)) + 1 for key in gone)
     words = (("put", put), ("keys", keys), ("gone", gone))
@@ -248,7 +249,7 @@ def _diff_lists(old: Plain, new: Plain, shortest: bool) -> tuple[Delta, int]:
         head = _run(old, new)
         if head == len(old) == len(new):
             return {}, 2
-        # What is at the end of both, as long as it is not at the beginning of both as well.
+        # The common end, as far as it is not part of the common beginning.
         most = min(len(old), len(new)) - head
         rest = min(most, _run(reversed(old), reversed(new)))
     parts = _Parts()
@@ -259,11 +260,11 @@ def _diff_lists(old: Plain, new: Plain, shortest: bool) -> tuple[Delta, int]:
 
 
 def _middle(old: Plain, new: Plain, parts: _Parts, head: int, rest: int, shortest: bool) -> int:
-    """Add what stands between a common beginning and a common end; about how long it gets."""
+    """Add what is between a common beginning and a common end. Return about how long it is."""
     before, after = len(old) - rest, len(new) - rest
     taken, made, size = head, head, 0
     if head < before and head < after:
-        # The first new item may be an old one from further behind: a queue, or a window.
+        # The first new item may be a later item of the old list: a queue, or a window.
         first = new[head]
         found = (at for at in range(head + 1, before) if same(old[at], first))
         start = next(found, None)
@@ -288,7 +289,7 @@ def _middle(old: Plain, new: Plain, parts: _Parts, head: int, rest: int, shortes
 
 
 def _run(old: Iterable[Plain], new: Iterable[Plain]) -> int:
-    """How many items are the same at the beginning of both."""
+    """Return how many items at the beginning of both are the same."""
     olds, news = list(old), list(new)
     for at in compress(count(), map(is_not, olds, news)):
         if not same(olds[at], news[at]):
@@ -297,7 +298,7 @@ def _run(old: Iterable[Plain], new: Iterable[Plain]) -> int:
 
 
 class _Parts:
-    """The parts of a list in the making; neighbours of one kind become one."""
+    """The parts of a list while it is built. Adjacent parts of one kind are merged."""
 
     def __init__(self) -> None:
         self.parts: list[Any] = []
@@ -316,7 +317,7 @@ class _Parts:
             return
         last = self.parts[-1] if self.parts else None
         if type(last) is dict and "new" in last:
-            # This list was made here, two lines below, and is nobody else's yet.
+            # This list was made two lines below, and nothing else refers to it yet.
             last["new"].extend(items)
         else:
             self.parts.append({"new": list(items)})
@@ -329,7 +330,7 @@ class _Parts:
 
 
 def _apply(old: Plain, delta: Delta, owned: bool) -> Plain:
-    # A run that is resumed comes here a few times for each of its steps.
+    # A resumed run comes here a few times for each of its steps.
     if not delta:
         return old
     if type(delta) is not dict or not _OF_DICT.issuperset(delta):
@@ -347,10 +348,10 @@ def _apply(old: Plain, delta: Delta, owned: bool) -> Plain:
             made[key] = _apply(made[key], change, owned)
     if "gone" in delta:
         for key in delta["gone"]:
-            # Of two deltas made one, the first may have put what the second took away again.
+            # In a combined delta, the first part may have added what the second removed.
             made.pop(key, None)
     if "put" in delta:
-        # What is gone and put as well comes to stand at the end.
+        # A key that is both removed and added moves to the end.
         made.update(delta["put"])
     return made
 
@@ -385,7 +386,7 @@ def _parts(delta: Delta) -> list[Any]:
 
 
 def places(parts: list[Any], length: int) -> Iterator[tuple[int, int, Any]]:
-    """Each part with the old items it is made of, which nobody else may be made of."""
+    """Yield each part with the range of old items it uses. No two parts may share an item."""
     stop = 0
     for part in parts:
         if type(part) is dict and "new" in part:
@@ -411,7 +412,7 @@ def _expect(delta: Any, words: frozenset[str]) -> None:
 
 
 def _growth_of_list(old: Plain, parts: list[Any]) -> int:
-    # Two brackets come with the weight of a list, and one comma does not.
+    # The weight of a list includes two brackets but not the last comma.
     grown, seen = 0, 0
     for start, stop, part in places(parts, len(old)):
         if type(part) is dict and start < stop:
@@ -464,7 +465,7 @@ def _combined_keys(first: Delta, second: Delta) -> Delta:
         keys.pop(key, None)
         gone[key] = None
     for key, value in second.get("put", {}).items():
-        # If it was gone before, it stays so, too: it does not come back to where it was.
+        # If the key was removed before, it stays removed: it does not return to its old place.
         put[key] = value
         keys.pop(key, None)
     words = (("put", put), ("keys", keys), ("gone", list(gone)))
@@ -472,7 +473,7 @@ def _combined_keys(first: Delta, second: Delta) -> Delta:
 
 
 def _combined_parts(first: list[Any], second: list[Any]) -> list[Any]:
-    """What the second takes from the list in between is looked up where the first has it from."""
+    """Combine two lists of parts. Items that the second uses are traced through the first."""
     between = list(_spans(first))
     length = between[-1][1] if between else 0
     combined, passed = _Parts(), 0
@@ -491,7 +492,7 @@ def _combined_parts(first: list[Any], second: list[Any]) -> list[Any]:
 
 
 def _spans(parts: list[Any]) -> Iterator[tuple[int, int, Any]]:
-    """Each part with the places that its items have in the list it makes."""
+    """Yield each part with the range of its items in the new list."""
     begin = 0
     for _, _, part in places(parts, _NO_LIMIT):
         if type(part) is list:
@@ -503,7 +504,7 @@ def _spans(parts: list[Any]) -> Iterator[tuple[int, int, Any]]:
 
 
 def _take(combined: _Parts, source: Any, low: int, high: int, change: Delta) -> None:
-    """Items ``low`` to ``high`` of one part; a change, if any, is of a single one."""
+    """Take items ``low`` to ``high`` of one part. A change, if any, applies to a single item."""
     if type(source) is list:
         if change:
             combined.change(source[0] + low, change)

@@ -1,12 +1,12 @@
-"""Plain data that is handed out without a copy: lists and dicts that refuse to be changed.
+"""Plain data that is passed on without a copy: lists and dicts that refuse to be changed.
 
-A node that gets a state of megabytes reads one number of it. If the state could be changed in
-place, nottwice would have to copy it before and compare it after every node. Frozen, it is shared:
-between the node, the checkpoint and the next node, and what two versions have in common is the
-same object in both, so a comparison need not look inside.
+A node may get a state of megabytes and read one number of it. If the state could be changed in
+place, nottwice would have to copy it before every node and compare it after. Frozen data is shared
+between the node, the checkpoint and the next node. What two versions have in common is the same
+object in both, so a comparison need not look inside.
 
-They are real lists and dicts, so ``json.dumps``, ``isinstance`` and ``[*items, new]`` take them. A
-copy of one (``list(...)``, ``{**...}``, ``.copy()``, ``copy.deepcopy``) can be changed.
+They are real lists and dicts, so ``json.dumps``, ``isinstance`` and ``[*items, new]`` accept them.
+A copy (``list(...)``, ``{**...}``, ``.copy()``, ``copy.deepcopy``) can be changed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Final, NoReturn
 from nottwice.errors import InvalidGraph
 
 _compared = count()
-"""Moves on whenever two frozen values that are not one object are compared."""
+"""Advances whenever two frozen values that are not the same object are compared."""
 
 
 def _refuse(self: object, *args: object, **kwargs: object) -> NoReturn:
@@ -36,25 +36,25 @@ class FrozenList(list[Any]):
     __slots__ = ("base", "is_exact", "twin")
 
     is_exact: bool
-    """Whether items that are equal are the same value; 1 and True are equal and are not."""
+    """Whether equal items are the same value. 1 and True are equal but not the same."""
     base: FrozenList | None
-    """The list that this one was made of by adding to it, as long as that is worth knowing."""
+    """The list that this one was made from by appending, as long as that is worth knowing."""
     twin: Any
-    """The same in the type that a graph declares, once it was made; see graphs/parts.py."""
+    """The same data in the type that a graph declares, once it was made; see graphs/parts.py."""
 
     def __init__(self, items: Iterable[Any] = (), *, is_exact: bool | None = None) -> None:
-        """``items`` are frozen already, or nothing that can be changed."""
+        """``items`` are already frozen, or immutable."""
         super().__init__(items)
         if is_exact is None:
             is_exact = all(type(item) in _EXACT for item in self)
         self.is_exact, self.base, self.twin = is_exact, None, None
 
     def grown(self, items: Iterable[Any]) -> FrozenList:
-        """This list with more behind it."""
+        """Return this list with more items at the end."""
         tail = FrozenList(map(freeze, items))
         made = FrozenList(self, is_exact=self.is_exact and tail.is_exact)
         list.extend(made, tail)
-        # Not of every list: one that rests on all that were before it would never be freed.
+        # Not for every list: a list that refers to all its predecessors would never be freed.
         made.base = self if self.twin is not None else None
         return made
 
@@ -87,7 +87,7 @@ class FrozenDict(dict[str, Any]):
     twin: Any
 
     def __init__(self, items: Mapping[str, Any]) -> None:
-        """The values are frozen already, or nothing that can be changed."""
+        """The values are already frozen, or immutable."""
         super().__init__(items)
         self.twin = None
 
@@ -119,13 +119,13 @@ _ABSENT: Final = object()
 
 
 def kind_of(value: object) -> type:
-    """The type of plain data, frozen or not: a frozen list is a list."""
+    """Return the type of plain data, frozen or not: a frozen list is a list."""
     kind = type(value)
     return _KINDS.get(kind, kind)
 
 
 def freeze(value: Any) -> Any:
-    """The same plain data, frozen all the way down; parts that are frozen already are shared."""
+    """Return the same plain data, frozen at every level. Frozen parts are shared."""
     kind = type(value)
     if kind is dict:
         return FrozenDict({key: freeze(each) for key, each in value.items()})
@@ -135,7 +135,7 @@ def freeze(value: Any) -> Any:
 
 
 def thaw(value: Any) -> Any:
-    """The same plain data in lists and dicts of its own, which can be changed."""
+    """Return the same plain data in new lists and dicts, which can be changed."""
     kind = kind_of(value)
     if kind is dict:
         return {key: thaw(each) for key, each in value.items()}
@@ -145,11 +145,11 @@ def thaw(value: Any) -> Any:
 
 
 def shared_items(old: list[Any], new: list[Any]) -> int:
-    """How many items at the beginning of both are the very same values, at the speed of C.
+    """Return how many items at the beginning of both are the very same values, at the speed of C.
 
-    Lists compare identical items without asking them. So if the beginning of both is equal and no
-    frozen item was asked, every container in it is the same object, and text that is equal is the
-    same text.
+    Lists compare identical items without calling them. So if the beginning of both is equal and no
+    frozen item was called, every container in it is the same object, and equal text is the same
+    text.
     """
     length = min(len(old), len(new))
     if type(old) is FrozenList and old.is_exact:
@@ -164,5 +164,5 @@ def shared_items(old: list[Any], new: list[Any]) -> int:
 
 
 def shared_keys(old: dict[str, Any], new: dict[Any, Any]) -> set[str]:
-    """The keys of ``new`` under which both hold the very same value."""
+    """Return the keys of ``new`` under which both hold the very same value."""
     return {key for key, value in new.items() if old.get(key, _ABSENT) is value}

@@ -1,7 +1,7 @@
-"""What a checkpoint of a graph's run holds: its state, and where it is.
+"""What a checkpoint of a graph's run contains: its state and its position.
 
-Versions are rebuilt as plain data (`checkpoint.py`). Whoever goes on from one needs more: a state
-that is an object, and a position that can be read. What holds neither was not written by us.
+Versions are rebuilt as plain data (`checkpoint.py`). Continuing from a version needs more: a state
+that is an object, and a position that can be read. Without both, nottwice did not write it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from nottwice.model.saving.delta import Plain
 
 
 def load_image(chain: Sequence[CheckpointRecord]) -> dict[str, Any]:
-    """What the version of a chain holds: ``state`` and ``position``, both as plain data."""
+    """Return the contents of the version of a chain: ``state`` and ``position`` as plain data."""
     return _image(checkpoint.restore(chain), chain)
 
 
 def resume_image(chain: Sequence[CheckpointRecord]) -> tuple[dict[str, Any], Saved]:
-    """The same with all that is needed to save the next version."""
+    """Return the same with everything needed to save the next version."""
     image, saved = checkpoint.resume(chain)
     return _image(image, chain), saved
 

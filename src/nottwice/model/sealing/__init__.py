@@ -1,1 +1,1 @@
-"""What proves that a row is ours, and what stands in place of a secret?"""
+"""What proves that nottwice wrote a row, and what is stored in place of a secret?"""

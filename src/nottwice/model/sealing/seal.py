@@ -1,12 +1,12 @@
-"""Seals: keyed marks by which a row shows that nottwice wrote it, and a run that none is gone (L9).
+"""Seals: keyed marks that show that nottwice wrote a row, and that no row of a run is gone (L9).
 
-A row's seal is a MAC over its table and everything that the row says, so a row that somebody else
-wrote or changed has none that fits. How often it was written is a part of that: an older version of
-the same row says less. A run's head says how many rows the run has, how often they were written all
-together, and which checkpoint is its newest; it follows from the head before it, and has a MAC of
-its own. So a row that was taken away, or put back to what it said before, leaves a head behind that
-the rows do not add up to. Whoever puts everything back, rows and head, is only found out by the
-head that the log kept when the run ended.
+The seal of a row is a MAC over its table and its contents, so a row that was forged or changed has
+no seal that fits. The contents include how often the row was written, so an older version of it can
+be recognised. The head of a run says how many rows the run has, how often they were written in
+total, and which checkpoint is the newest. It is linked to the previous head and has its own MAC. So
+if a row is removed or replaced by an older version, the rows no longer add up to the head.
+Replacing everything, rows and head, is detected only with the head that the log kept when the run
+ended.
 Promise kept here: P97.
 """
 
@@ -26,22 +26,22 @@ _NUMBER = re.compile(r"-?[0-9]{1,15}", re.ASCII)
 
 
 class Head(NamedTuple):
-    """What a run adds up to."""
+    """What the rows of a run add up to."""
 
     rows: int = 0
     writes: int = 0
     version: int = -1
-    """The newest checkpoint; -1: there is none."""
+    """The newest checkpoint. -1: there is none."""
     ended: str = ""
-    """The status of a run in which nothing can happen any more."""
+    """The status of a run in which nothing can happen any longer."""
     link: str = ""
-    """The seal of the head before it, and the seals of the rows that were written since."""
+    """The link to the seal of the previous head and the seals of the rows written since."""
     seal: str = ""
-    """Of all this; empty until somebody seals it. It follows from every write so far."""
+    """The seal over all of this, and so over every write so far. Empty until it is sealed."""
 
 
 class Seals:
-    """Seals with the current key, and checks with whichever key a seal names."""
+    """Seals with the current key, and checks with the key that a seal names."""
 
     def __init__(self, keyring: Keyring) -> None:
         self.keyring = keyring
@@ -50,11 +50,11 @@ class Seals:
         self._secret = self._secrets[self._own]
 
     def seal(self, table: str, said: Sequence[Any]) -> str:
-        """The seal of a row: the id of its key, and the MAC."""
+        """Return the seal of a row: the id of its key, and the MAC."""
         return f"{self._own}.{_mac(self._secret, (table, *said))}"
 
     def flaw(self, table: str, said: Sequence[Any], seal: object) -> str | None:
-        """Why a row cannot be believed; None: it is as nottwice wrote it."""
+        """Say why a row cannot be trusted. None: it is as nottwice wrote it."""
         if seal is None:
             return "it has no seal"
         key_id, _, mac = str(seal).partition(".")
@@ -66,19 +66,19 @@ class Seals:
         return None
 
     def sealed(self, workflow_id: str, head: Head) -> Head:
-        """The head of a run with its seal."""
+        """Return the head of a run with its seal."""
         rows, writes, version, ended, link, _ = head
         said = ("head", workflow_id, rows, writes, version, ended, link)
         seal = f"{self._own}.{_mac(self._secret, said)}"
         return Head(rows, writes, version, ended, link, seal)
 
     def link(self, head: Head, seals: Sequence[str]) -> str:
-        """What links the next head to this one and to the rows that were written since."""
+        """Return the link from the next head to this one and to the rows written since."""
         since = seals[0] if len(seals) == 1 else _mac(self._secret, ("rows", *seals))
         return f"{head.seal}+{since}"
 
     def head_from_text(self, workflow_id: str, text: str | None) -> Head:
-        """Read a head; one that does not fit its seal is LedgerTampered."""
+        """Read a head. Raises LedgerTampered if it does not fit its seal."""
         parts = ("" if text is None else text).split("/")
         flaw: str | None = "it has no head"
         if len(parts) == 6 and all(map(_NUMBER.fullmatch, parts[:3])):
@@ -91,12 +91,12 @@ class Seals:
 
 
 def head_to_text(head: Head) -> str:
-    """A sealed head as it is kept."""
+    """Return a sealed head as it is stored."""
     rows, writes, version, ended, link, seal = head
     return f"{rows}/{writes}/{version}/{ended}/{link}/{seal}"
 
 
 def _mac(secret: bytes, said: tuple[Any, ...]) -> str:
-    # Texts, whole numbers, floats and None, each told from every other by how Python writes it: in
-    # letters that no version of Unicode changes. Seals of years ago must fit.
+    # Texts, whole numbers, floats and None are all written differently by ``repr``, and in
+    # characters that no version of Unicode changes. Seals must still fit after years.
     return hashlib.blake2b(ascii(said).encode(), key=secret, digest_size=_MAC_BYTES).hexdigest()

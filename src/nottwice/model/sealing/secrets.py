@@ -1,10 +1,10 @@
-"""What stands in the ledger in place of a secret, and how is a secret kept out of a text? (L9)
+"""What does the ledger store in place of a secret, and how is a secret kept out of a text? (L9)
 
-A secret argument is kept as a fingerprint: ``{"$secret": "k9f2c41d7:…"}``, a keyed hash with the id
-of its key. Equal secrets of one parameter have equal fingerprints, so that a call is recognised
-when it is made again; without the key nobody can try out what the secret might be. A fingerprint
-stands where the declaration has a secret and nowhere else, whatever the value is there: a dict of
-the user's that looks like one is told apart by its place, and as a secret gets a fingerprint, too.
+A secret argument is stored as a fingerprint: ``{"$secret": "k9f2c41d7:…"}``, a keyed hash with the
+id of its key. Equal secrets of one parameter have equal fingerprints, so a repeated call is
+recognised. Without the key, a guess at the secret cannot be checked. A fingerprint appears exactly
+where the declaration has a secret, whatever the value is there. So a user's dict that looks like a
+fingerprint is recognised by its place, and as a secret it gets a fingerprint too.
 
 Promises kept here: P101 (no secret argument is written down).
 """
@@ -29,20 +29,20 @@ SHOWN = "•••"
 NAME = "$secret"
 PURPOSE = "secret"
 LEAST_CHARACTERS = 4
-"""What is shorter is found in any text by chance, so no text is searched for it."""
+"""A shorter secret occurs in any text by chance, so texts are not searched for it."""
 LEAST_INSIDE_OTHERS = 8
-"""What is shorter counts in plain data only if it is a whole text there."""
+"""A shorter secret counts in plain data only if it is a whole text there."""
 _LEAST_LINE = 16
 _FINGERPRINT = re.compile(r"k[0-9a-f]{8}:[0-9a-f]{32}")
 
 
 def fingerprint(key: Key, where: str, plain: Any) -> dict[str, str]:
-    """What is kept of a secret; ``where`` tells equal secrets of two parameters apart."""
+    """Return what is stored of a secret. ``where`` separates equal secrets of two parameters."""
     return {NAME: f"{key.id}:{key.fingerprint(PURPOSE, values.canonical([where, plain]))}"}
 
 
 def is_fingerprint(plain: Any) -> bool:
-    """Whether plain data is spelled like a fingerprint."""
+    """Whether plain data has the form of a fingerprint."""
     if type(plain) is not dict or len(plain) != 1:
         return False
     text = plain.get(NAME)
@@ -50,7 +50,7 @@ def is_fingerprint(plain: Any) -> bool:
 
 
 def holds_fingerprint(plain: Any) -> bool:
-    """Whether a part of plain data is spelled like one: nobody can make the call from it."""
+    """Whether a part of plain data has that form, so that the call cannot be made from it."""
     if is_fingerprint(plain):
         return True
     if type(plain) is dict:
@@ -59,7 +59,7 @@ def holds_fingerprint(plain: Any) -> bool:
 
 
 def covered(plain: Any, cover: Any = SHOWN) -> Any:
-    """Plain data as a person sees it: a mark in place of every fingerprint."""
+    """Return plain data as a person sees it, with a mark in place of every fingerprint."""
     if is_fingerprint(plain):
         return cover
     if type(plain) is dict:
@@ -70,7 +70,7 @@ def covered(plain: Any, cover: Any = SHOWN) -> Any:
 
 
 class _Cover:
-    """The mark where values are written with ``repr``: no text that somebody passed looks so."""
+    """The mark where values are written with ``repr``. No text of a user looks like it."""
 
     def __repr__(self) -> str:
         return SHOWN
@@ -80,14 +80,14 @@ COVER = _Cover()
 
 
 class Known:
-    """Secrets that this process was given, to be kept out of texts. Never written anywhere."""
+    """Secrets that this process was given, to be kept out of texts. They are never stored."""
 
     def __init__(self, most: int | None = None) -> None:
         self._most = most
         self._spellings: OrderedDict[str, tuple[str, ...]] = OrderedDict()
 
     def learn(self, secrets: Iterable[Any]) -> None:
-        """Take note of plain data that is secret as a whole; of too many, the last count."""
+        """Remember plain data that is secret as a whole. Beyond the limit, the oldest drop out."""
         for text in _texts(secrets):
             if len(text) >= LEAST_CHARACTERS:
                 self._spellings[text] = self._spellings.get(text) or _spellings(text)
@@ -96,15 +96,18 @@ class Known:
             self._spellings.popitem(last=False)
 
     def hide(self, text: str) -> str:
-        """The text with a mark in place of every secret in it, however it is escaped there."""
+        """Return the text with a mark in place of every secret in it, however it is escaped."""
         for spelling in self._longest_first():
             if spelling in text:
                 text = text.replace(spelling, SHOWN)
         return text
 
     def is_in(self, json_text: str, *, short: bool = True) -> bool:
-        """Whether plain data repeats one of them. A short one must be a whole text there, if it is
-        looked for at all: an id of thirty digits holds any four of them sooner or later."""
+        """Whether plain data repeats one of them.
+
+        A short secret is searched for only with ``short``, and must be a whole text there: an id of
+        thirty digits contains any four digits sooner or later.
+        """
         for spelling in self._longest_first():
             long = len(spelling) >= LEAST_INSIDE_OTHERS
             if (long and spelling in json_text) or (short and f'"{spelling}"' in json_text):
@@ -115,7 +118,7 @@ class Known:
         return bool(self._spellings)
 
     def _longest_first(self) -> list[str]:
-        # A copy: another thread may learn more at this very moment.
+        # Use a copy: another thread may learn more at this moment.
         known = list(self._spellings.values())
         return sorted({each for spellings in known for each in spellings}, key=len, reverse=True)
 
@@ -134,9 +137,9 @@ def _texts(secrets: Iterable[Any]) -> Iterator[str]:
 
 @functools.lru_cache(maxsize=256)
 def _spellings(text: str) -> tuple[str, ...]:
-    """A secret as errors, JSON, URLs and headers may spell it.
+    """Return a secret as errors, JSON, URLs and headers may spell it.
 
-    Remembered, for one secret is often given again, and this is most of what it costs.
+    The result is cached, because the same secret is often given again and this is most of the cost.
     """
     raw = text.encode("utf-8", "backslashreplace")
     found = {
@@ -153,6 +156,6 @@ def _spellings(text: str) -> tuple[str, ...]:
         base64.urlsafe_b64encode(raw).decode().rstrip("="),
         raw.hex(),
     }
-    # An error often quotes one line of many, and that of a private key is as good as the key.
+    # An error often quotes one line of many, and one line of a private key is as bad as the key.
     found.update(line for line in text.splitlines() if len(line) >= _LEAST_LINE)
     return tuple(found)
