@@ -143,7 +143,7 @@ class Overrun:
                     "over"
                 )
             case _:
-                return f"its model has asked for the very same {taken} times in a row"
+                return f"its model has asked for exactly the same {taken} times in a row"
 
     def _text_of_boss(self, limit: str, taken: str, following: str) -> str:
         who = f"run {self.of!r}, which this one works for,"

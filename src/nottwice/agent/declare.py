@@ -502,7 +502,7 @@ def _checked_provider(name: str, provider: Any) -> Provider:
     if isinstance(provider, Provider):
         return provider
     raise UsageError(
-        f"Agent {name!r} was given {provider!r} as its provider, which cannot be asked. Nothing "
+        f"Agent {name!r} was given {provider!r} as its provider, but it is not one. Nothing "
         "happened. A provider has model, price, complete and acomplete."
     )
 

@@ -172,22 +172,19 @@ def _check_kind(where: str, kind: str) -> None:
     if "://" in where and not where.startswith(_URL):
         raise UsageError(
             f"nt.agent.File({where!r}) is neither a path nor a web address. Nothing was sent. Give "
-            "a "
-            "path, or an address that begins with https://."
+            "a path, or an address that begins with https://."
         )
     if kind in (*IMAGES, PDF) or (is_text and not where.startswith(_URL)):
         return
     if is_text:
         raise UsageError(
-            f"nt.agent.File({where!r}) is text behind an address, which models cannot load. "
-            "Nothing was "
-            "sent. Download it and give the path."
+            f"nt.agent.File({where!r}) is text at an address, which models cannot load. Nothing "
+            "was sent. Download it and give the path."
         )
     raise UsageError(
-        f"nt.agent.File({where!r}) is {kind or 'of a kind that its name does not tell'}, and "
-        "models are "
-        "shown PNG, JPEG, GIF and WebP images, PDF documents and text. Nothing was sent. Convert "
-        "it, or say what it is: nt.agent.File(..., 'image/png')."
+        f"nt.agent.File({where!r}) is {kind or 'of a kind that its name does not tell'}, but "
+        "models only see PNG, JPEG, GIF and WebP images, PDF documents and text. Nothing was sent. "
+        "Convert it, or say what it is: nt.agent.File(..., 'image/png')."
     )
 
 
@@ -202,8 +199,7 @@ def _read(where: str) -> bytes:
     if len(content) > MOST_BYTES:
         raise UsageError(
             f"nt.agent.File({where!r}) has more than {MOST_BYTES:,} bytes, which no model API "
-            "takes. "
-            "Nothing was sent. Give a smaller one."
+            "accepts. Nothing was sent. Give a smaller one."
         )
     return content
 

@@ -222,13 +222,13 @@ def _or(price: float | None, other: float) -> float:
     return other if price is None else price
 
 
-_SAID = "nottwice says it itself"
+_SAID = "nottwice sets it itself"
 _HIDDEN = "the budget would not know how much it adds to the prompt"
 _WHOLE = "a reply is read, counted and recorded as a whole"
 REFUSED_OPTIONS: Mapping[str, str] = {
     **dict.fromkeys(
         ("max_tokens", "max_output_tokens", "max_completion_tokens"),
-        "the budget would not know of it; say it with most_output_tokens=...",
+        "the budget would not know of it; use most_output_tokens=... instead",
     ),
     **dict.fromkeys(("n", "best_of"), "each reply is billed, and a turn has one"),
     **dict.fromkeys(("stream", "background"), _WHOLE),
@@ -238,7 +238,7 @@ REFUSED_OPTIONS: Mapping[str, str] = {
         f"{_SAID}: give it to the agent or to its provider",
     ),
     **dict.fromkeys(("previous_response_id", "conversation", "prompt"), _HIDDEN),
-    "timeout": "a request that is abandoned may be billed; say it with time_limit=...",
+    "timeout": "a request that is abandoned may be billed; use time_limit=... instead",
 }
 """SDK options that would bypass the budget or the record, and why."""
 
@@ -248,6 +248,6 @@ def check_options(options: Mapping[str, Any], *, who: str) -> None:
     for name in options:
         if name in REFUSED_OPTIONS:
             raise UsageError(
-                f"{who} has options={{{name!r}: ...}}, and that is not possible: "
+                f"{who} has options={{{name!r}: ...}}, which is not possible: "
                 f"{REFUSED_OPTIONS[name]}. Nothing was asked. Leave it out."
             )

@@ -295,8 +295,8 @@ def first_state(given: Mapping[str, Any]) -> dict[str, Any]:
     strange = sorted(set(given) - set(_CONTRACT), key=str)
     if strange:
         raise InvalidGraph(
-            f"An agent's run begins with {', '.join(_CONTRACT)}, and {strange[0]!r} is none of "
-            "them. Nothing was started."
+            f"An agent's run takes {', '.join(_CONTRACT)}, but not {strange[0]!r}. Nothing was "
+            "started. Leave it out."
         )
     goal = given.get("goal", "")
     if not isinstance(goal, str):

@@ -178,7 +178,7 @@ def _worth_telling(turned_away: list[tuple[str, ToolFailure]]) -> ToolFailure:
     others = [f"{model}: {error}" for model, error in turned_away if error is not chosen]
     if not others:
         return chosen
-    text = f"{chosen.message} Nor did others answer: {'; '.join(others)}"
+    text = f"{chosen.message} Other models did not answer either: {'; '.join(others)}"
     if isinstance(chosen, Retryable):
         return Retryable(text, retry_after=chosen.retry_after)
     return type(chosen)(text)

@@ -137,8 +137,8 @@ class SdkProvider:
         for tool in request.tools:
             if not _TOOL_NAME.fullmatch(tool.name):
                 raise InvalidTool(
-                    f"No model can be told about the tool {tool.name!r}: names are up to 64 "
-                    "letters, digits, '_' and '-' there. Nothing was asked. Give it another one: "
+                    f"Tool {tool.name!r} cannot be offered to a model: a name there has up to 64 "
+                    "letters, digits, '_' and '-'. Nothing was asked. Give it another name: "
                     "@nt.tool(..., name='...')."
                 )
         most = request.most_output_tokens
@@ -194,7 +194,7 @@ class SdkProvider:
         # It was raised before anything was sent: no key, or an option that does not exist.
         key = f"{self._api.package.upper()}_API_KEY"
         return Permanent(
-            f"The model was not asked: {text}. Give api_key=..., or set {key}; options are handed "
+            f"The model was not asked: {text}. Give api_key=..., or set {key}; options are passed "
             "to the SDK as they are."
         )
 
