@@ -1,7 +1,7 @@
 """Listen to what nottwice does, as it happens: ``nt.events.listen(print)``.
 
 ``ledger.on(listener)`` listens to one ledger only. nottwice calls a listener in the thread that
-caused the event, so keep it quick. An error that a listener raises is logged and has no effect.
+caused the event, so keep it quick. An error in a listener is logged and does no harm.
 """
 
 from __future__ import annotations

@@ -250,7 +250,7 @@ def _spawning(one: Act) -> Doing[Outcome[Any]]:
             {"goal": one.call.arguments["goal"]},
             None,
             check=False,
-            # The other calls of the reply do not depend on it, so a resume may find it finished.
+            # No other call of the reply depends on the worker, so its outage need not be final.
             keeps_outage=False,
             # A worker that failed while this turn waited starts again only if the model asks.
             restarts=not one.scope.steps[0].resumed,

@@ -86,9 +86,9 @@ def estimate_tokens(plain: Any) -> int:
 def move_window(state: Mapping[str, Any], most_tokens: int) -> dict[str, Any]:
     """Choose the part of the transcript that the model sees next.
 
-    The window begins with a message of the model, never with the result of a tool whose call is
-    not shown. Each move takes half of its size, so the beginning of the conversation stays the same
-    for many requests and can be cached.
+    The window never begins with the result of a tool whose call is not shown. A move leaves at most
+    half of the limit in use, so the beginning of the conversation then stays the same for many
+    requests and can be cached.
     """
     transcript, window = state["transcript"], state["window"]
     first, until, tokens = window["first"], window["until"], window["tokens"]
@@ -108,7 +108,7 @@ def move_window(state: Mapping[str, Any], most_tokens: int) -> dict[str, Any]:
 
 
 def summarise_heard(state: RunState, summarise: Summarise | None) -> dict[str, Any]:
-    """Have those of the user's messages summarised, once, that are not shown word for word.
+    """Summarise, once, the user's messages that are not shown word for word.
 
     The summary is part of the state, so a hook that asks a model is not called for every request.
     """
@@ -191,7 +191,7 @@ def _split_heard(state: RunState) -> tuple[list[int], list[int]]:
         if left < 0:
             break
         shown += 1
-        # The newest message of all is the task. If it is too long, part of it is shown.
+    # The newest message of all is the task. If it is too long, part of it is shown.
     if before[-1] == state.plain["heard"][-1]:
         shown = max(1, shown)
     return before[: len(before) - shown], before[len(before) - shown :]

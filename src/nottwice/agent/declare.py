@@ -67,8 +67,8 @@ class Agent(Graph[RunState]):
     ``answer``: the type of its answer, such as a pydantic model; ``state.value`` has it, and an
     answer that does not fit is asked for again. ``context``: a function from the run's state to
     what the model sees; ``context_tokens`` limits how much of the conversation it is shown.
-    ``summarise``: a function that turns those of the user's messages that do not fit into a text,
-    which is shown instead. ``checkpoints``: when beats become durable, as for every graph; each
+    ``summarise``: a function from the user's messages that do not fit to a text, which is shown
+    instead. ``checkpoints``: when beats become durable, as for every graph; each
     beat is a step. Replies and effects are always durable. ``done_when``: what must be true at the
     end of every run, in words or as a function of the state; a run can add conditions.
     ``policy``: one or more functions that see every call of its runs, and of the workers that it

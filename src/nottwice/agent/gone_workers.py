@@ -1,4 +1,4 @@
-"""What did a worker do that was removed before its boss got its report (A5, L5)?
+"""What did a worker do, if it was removed before its boss got its report (A5, L5)?
 
 The worker's run is in the ledger, with its receipts. If it has ended, the model is told how. If
 not, the boss waits: a later deploy may have the worker again, and the run would continue. A model
@@ -36,7 +36,7 @@ _OVER = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.ABORTED)
 def on_record(
     scope: Scope, told: Mapping[str, str], missing: Mapping[int, ToolCall]
 ) -> Doing[dict[int, GoneWorker]]:
-    """Return what the workers did that these calls handed a task to, by the index of the call.
+    """Return what the workers did for these calls, by the index of the call.
 
     ``told``: what became of earlier calls, by receipt. Raises RunWaits if a worker has not ended.
     Durable: the review about it, when it raises.

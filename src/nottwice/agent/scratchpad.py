@@ -213,7 +213,7 @@ def _checked(name: str) -> str:
 
 @contextlib.contextmanager
 def _locked(root: str, *, wait: bool) -> Iterator[None]:
-    """Allow only one process to change notes in this folder."""
+    """Hold the lock of this folder, so that only one caller changes its notes."""
     with confined_files.folder_of(root, _LOCK, make=True) as (where, leaf):
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         lock = os.open(leaf, flags, 0o666, dir_fd=where)

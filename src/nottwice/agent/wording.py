@@ -240,7 +240,7 @@ def report_of(state: RunState) -> str:
 
 
 def worker_ended(name: str, failure: Failure | None, *, stopped: bool) -> str:
-    """Say how a worker ended that has not finished its task."""
+    """Say how a worker ended without finishing its task."""
     how = "was stopped by a person" if stopped else "could not finish its task"
     return (
         f"{name} {how}{_why_failed(failure)}. What it had done by then stays done. Do not count on "
@@ -255,7 +255,7 @@ def worker_gone(
     unknown: Sequence[str],
     known: Sequence[str],
 ) -> str:
-    """Say what a worker left that was removed before its report; ``done``: its effects."""
+    """Say what a worker did that was removed before it reported; ``done``: its effects."""
     told = [f"{name} was removed afterwards, so you cannot call it again."]
     told.append(f"Its receipts: {_some(done)}." if done else "It has no receipt of an effect.")
     if unknown:

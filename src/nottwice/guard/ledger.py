@@ -323,7 +323,7 @@ def run(
     version: str | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> Run:
-    """Open a run: tools called inside are recorded, and take effect only once.
+    """Open a run: tools called inside are recorded, and no effect happens twice.
 
     This starts the run or resumes it; you do not have to know which. Calls that an earlier process
     left in doubt are reconciled before the block begins. If that needs a person, ReplayUnsafeError

@@ -134,8 +134,8 @@ class Signature:
             written, own = self._write(checked, prepared)
             plain = prepared.with_defaults(written)
             for name in checked.keys() - written.keys():
-                # For example a body that came with the call. Its default is not what the caller
-                # passed: a record that said so would lose the body after a crash (P132).
+                # For example a request body, which cannot be recorded. The record must not hold its
+                # default instead: after a crash the tool would run without the body (P132).
                 plain.pop(name, None)
             normal = prepared.with_normal_defaults(own)
         return BoundArguments(

@@ -211,7 +211,7 @@ def _opinions(body: References) -> list[Opinion]:
     """Return one opinion per package; an existing client tells more than its module."""
     found: dict[str, Opinion] = {}
     for value, module in _origins(body):
-        # A user's module may have the name of a client; one that is not installed cannot be it.
+        # A module with the name of a client may be the user's own, but only if it is loaded.
         is_users = is_own_module(module) and module in sys.modules
         opinion = None if is_users else form_opinion(value, module)
         if opinion is None:
