@@ -46,7 +46,7 @@ def telling(
     known: EventRecord | None = yield _known(event)
     if known is None and run is not None and run.status is RunStatus.ABORTED:
         raise RunAborted(
-            f"Run {run_id!r} was aborted, so nothing in it receives the event {name!r} any more. "
+            f"Run {run_id!r} was aborted, so nothing in it takes the event {name!r} any more. "
             "Nothing was sent. Send it to a run with another id.",
             run_id=run_id,
         )
