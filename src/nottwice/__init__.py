@@ -8,10 +8,10 @@ def refund(order_id: int, cents: int) -> dict: ...
 with nt.run("ticket-7", store="agent.db"):
     refund(order_id=7, cents=4000)
 
-What most programs type is here. The rest is in ``nt.errors``, ``nt.agent``, ``nt.providers``,
-``nt.policy``, ``nt.recipes``, ``nt.versions``, ``nt.events``, ``nt.testing`` and ``nt.types``.
-A name is imported when it is first used, so a program loads only the rooms that it works with
-(P226).
+The names that most programs need are here. The rest is in ``nt.errors``, ``nt.agent``,
+``nt.providers``, ``nt.policy``, ``nt.recipes``, ``nt.versions``, ``nt.events``, ``nt.testing`` and
+``nt.types``. A name is imported when it is first used, so a program loads only the modules that it
+needs (P226).
 """
 
 import importlib
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from nottwice.worker.worker import Worker
 
 
-# Without ``map``: ``from nottwice import *`` must not replace a builtin. ``nt.map`` is there.
+# ``map`` is missing on purpose: ``from nottwice import *`` must not replace a builtin.
 __all__ = [
     "END",
     "Agent",
@@ -178,12 +178,12 @@ _ROOMS = {
     "types": "nottwice.types",
     "versions": "nottwice.versions",
 }
-"""Modules that hold the names which fewer programs need."""
+"""Modules with the names that fewer programs need."""
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
 
 
 if not TYPE_CHECKING:
-    # Type checkers would take every name, also a misspelt one, for one of ours.
+    # Hidden from type checkers, which would otherwise accept every name, even a misspelt one.
 
     def __getattr__(name: str) -> Any:
         found: Any

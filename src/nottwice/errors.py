@@ -5,35 +5,35 @@
     │   ├─ UnclassifiedTool      a tool was declared without a replay class (T1)
     │   ├─ InvalidTool           a tool declaration contradicts itself (T1, T2)
     │   ├─ NotInRun              a protected tool was called outside a run
-    │   ├─ WorkDuringImport      a module starts work although a command only looks at it
-    │   ├─ UndeclaredEffect      code of a run has an effect outside of any tool (P167)
+    │   ├─ WorkDuringImport      a module starts work while a command only inspects it
+    │   ├─ UndeclaredEffect      code of a run has an effect outside any tool (P167)
     │   ├─ InvalidArguments      the arguments do not fit the tool's signature (T4)
     │   ├─ NotPlainData          a value cannot be represented; ``path`` says where (T4)
     │   ├─ InvalidKey            an idempotency key is missing, too long or not stable (T2)
     │   ├─ KeyConflict           one key was used with two different arguments (T2)
     │   ├─ InvalidId             a run id or step name cannot be stored
     │   ├─ SelfWait              a call waits for itself (D13)
-    │   ├─ ConditionUnknown      a run is done when a function says so that is not known here
+    │   ├─ ConditionUnknown      a run ends by a done_when function that this process lacks
     │   ├─ UnknownReview         no review has this id
     │   ├─ UnknownRun            no run has this id
     │   ├─ RunRemoved            retention has removed the run; its id stays taken (L8)
     │   ├─ NotPermitted          the app does not let this person do that (V4)
-    │   ├─ KeyMissing            what was sealed or kept secret needs a key that was not given (L9)
-    │   ├─ PolicyFailed          a policy raised, hung, or said nothing that counts (L9)
+    │   ├─ KeyMissing            sealing or a secret needs a key, and none was given (L9)
+    │   ├─ PolicyFailed          a policy raised, hung, or returned no valid ruling (L9)
     │   ├─ InvalidGraph          a graph contradicts itself, or a node broke its contract
-    │   └─ NewEffectInFork       a fork asks for an effect that its origin has no receipt of (L10)
+    │   └─ NewEffectInFork       a fork asks for an effect that its origin has no receipt for (L10)
     ├─ StoreError              the ledger could not do what was asked
     │   ├─ CommitUnknown         a commit may or may not be durable
-    │   ├─ OwnershipLost         another holder has taken the run over
-    │   ├─ LedgerCorrupt         what is stored does not fit together
+    │   ├─ OwnershipLost         another holder has taken over the run
+    │   ├─ LedgerCorrupt         the stored data is inconsistent
     │   │   └─ LedgerTampered      what is stored is not what nottwice wrote (L9)
     │   ├─ SchemaTooNew          the ledger was written by a newer nottwice
     │   ├─ NoLedger              there is no ledger at this path
-    │   ├─ LedgerDeleted         there was one, and a new one would do everything again
-    │   └─ UnsafeFilesystem      file locks lie on this file system
+    │   ├─ LedgerDeleted         the ledger is gone, and a new one would repeat every effect
+    │   └─ UnsafeFilesystem      file locks do not work on this file system
     ├─ RunBlocked              the run waits for a person; never retry automatically
     │   ├─ ReplayUnsafeError     an effect may or may not have happened (D2)
-    │   ├─ ResultNotKept         it took effect, but its result cannot be handed out (P134)
+    │   ├─ ResultNotKept         it took effect, but its result cannot be returned (P134)
     │   ├─ ReplayDriftError      the code no longer asks for what the ledger holds (D7)
     │   ├─ ApprovalNeeded        a person must approve a call before it is made (H3)
     │   ├─ QuestionOpen          a question to a person has no answer yet (H1)
@@ -46,19 +46,19 @@
     │   ├─ WorkflowVersionMismatch  the run is bound to another version (V2)
     │   ├─ GraphChangedInPlace   a graph changed more than its version says (V5)
     │   └─ MigrationRefused      a run cannot be moved to another version as it is (V4)
-    │       └─ UnmappedNode        nothing says where the run goes on in the new version
+    │       └─ UnmappedNode        nothing says where the run continues in the new version
     ├─ ToolFailure             a tool failed, and its failure is on record
     │   ├─ Retryable             nothing took effect; trying again may help
     │   ├─ Permanent             nothing took effect; trying again cannot help
-    │   ├─ Ambiguous             it may or may not have taken effect
-    │   ├─ DeniedByPolicy        a policy refused to let the call be made (L9)
-    │   ├─ RejectedByReviewer    a person refused to let the call be made (H3)
-    │   ├─ EventTimeout          the event did not come in time
-    │   ├─ ContextTooLong        a conversation does not fit into the model's window
-    │   ├─ ModelRefused          a model does not answer this conversation
-    │   ├─ FileChanged           a file that a model is to be shown is not what it was
-    │   └─ ChildFailed           a child run failed or was aborted
-    └─ DecisionConflict        somebody has already decided otherwise
+    │   │   ├─ DeniedByPolicy      a policy refused to let the call be made (L9)
+    │   │   ├─ RejectedByReviewer  a person refused to let the call be made (H3)
+    │   │   ├─ EventTimeout        the event did not come in time
+    │   │   ├─ ContextTooLong      a conversation does not fit into the model's window
+    │   │   ├─ ModelRefused        a model does not answer this conversation
+    │   │   ├─ FileChanged         a file for the model is missing or has changed
+    │   │   └─ ChildFailed         a child run failed or was aborted
+    │   └─ Ambiguous             it may or may not have taken effect
+    └─ DecisionConflict        a different decision is already on record
 
 A message says what happened, what did not happen, and what to do next.
 """
@@ -72,7 +72,7 @@ class NottwiceError(Exception):
     """Base of every error raised by nottwice; named facts become attributes."""
 
     non_retryable = False
-    """Whether a queue should give up on it. The recipes of the guide go by this alone (P129)."""
+    """Whether a queue should stop retrying. The recipes in the guide rely on this alone (P129)."""
 
     def __init__(self, message: str = "", **facts: Any) -> None:
         message = message if message.isprintable() else _visible(message)
@@ -83,14 +83,14 @@ class NottwiceError(Exception):
             setattr(self, name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Queue runners carry exceptions between processes; facts must travel with them.
+        # Queue runners send exceptions between processes, so the facts must go with them.
         return (_rebuild, (type(self), self.message, self.facts))
 
 
 def _visible(text: str) -> str:
-    """The text with everything spelled out that could steer a terminal (P143).
+    """Escape every character that could control a terminal (P143).
 
-    A message may repeat what a model, an upstream or a caller wrote. Ends of lines stay.
+    A message may repeat what a model, an upstream or a caller wrote. Line ends stay.
     """
     return "".join(
         each
@@ -123,11 +123,11 @@ class NotInRun(UsageError):
 
 
 class WorkDuringImport(UsageError):
-    """A module starts work at its top level, and a command imports it only to look at it."""
+    """A module starts work at its top level, while a command imports it only to inspect it."""
 
 
 class UndeclaredEffect(UsageError):
-    """The code of a run was about to have an effect outside of any tool; ``place`` says where."""
+    """The code of a run was about to have an effect outside any tool; ``place`` says where."""
 
     place: str
 
@@ -159,7 +159,7 @@ class SelfWait(UsageError):
 
 
 class ConditionUnknown(UsageError):
-    """A run is done when a function says so, and this process does not have that function."""
+    """A run ends by a ``done_when`` function, and this process does not have that function."""
 
     condition: str
     """The name of the function, with ``()``."""
@@ -174,19 +174,19 @@ class UnknownRun(UsageError):
 
 
 class RunRemoved(UsageError):
-    """The run is over and retention has removed it, or a part of it. Its id stays taken."""
+    """The run has ended and retention has removed it, or part of it. Its id stays taken."""
 
 
 class NotPermitted(UsageError):
-    """The app does not let this person do that, or does not say who may."""
+    """The app does not let this person do that, or has no rule that permits it."""
 
 
 class KeyMissing(UsageError):
-    """What was sealed or kept secret needs a key that was not given; nothing was written (L9)."""
+    """Sealing or a secret needs a key, and none was given. Nothing was written (L9)."""
 
 
 class PolicyFailed(UsageError):
-    """A policy raised, hung, or said nothing that counts; the call was not made."""
+    """A policy raised, hung, or returned no valid ruling. The call was not made."""
 
 
 class InvalidGraph(UsageError):
@@ -194,14 +194,14 @@ class InvalidGraph(UsageError):
 
 
 class NewEffectInFork(UsageError):
-    """A fork asks for an effect that the run it was forked from has no receipt of."""
+    """A fork asks for an effect that the run it was forked from has no receipt for."""
 
 
 class StoreError(NottwiceError):
     """The ledger could not do what was asked."""
 
     is_away: bool = False
-    """Whether its database cannot be reached now, and may come back by itself."""
+    """Whether the database is unreachable now and may become reachable again."""
 
 
 class CommitUnknown(StoreError):
@@ -209,19 +209,19 @@ class CommitUnknown(StoreError):
 
 
 class OwnershipLost(StoreError):
-    """Another holder has taken the run over; nothing was written."""
+    """Another holder has taken over the run. Nothing was written."""
 
     non_retryable = True
 
 
 class LedgerCorrupt(StoreError):
-    """What is stored does not fit together; it is not believed."""
+    """The stored data is inconsistent, so nottwice does not use it."""
 
     non_retryable = True
 
 
 class LedgerTampered(LedgerCorrupt):
-    """A row is not as nottwice wrote it, or one is gone; the run waits for a person (L9)."""
+    """A row was changed or removed outside nottwice. The run waits for a person (L9)."""
 
     review_id: str | None = None
 
@@ -239,7 +239,7 @@ class NoLedger(StoreError):
 
 
 class LedgerDeleted(StoreError):
-    """A ledger was at this path and is gone; a new one would do everything a second time."""
+    """The ledger at this path is gone. A new one would repeat every effect."""
 
     non_retryable = True
 
@@ -265,7 +265,7 @@ class ReplayUnsafeError(RunBlocked):
 
 
 class ResultNotKept(RunBlocked):
-    """The call took effect, but its result could not be kept and cannot be handed out."""
+    """The call took effect, but its result could not be kept and cannot be returned."""
 
 
 class ReplayDriftError(RunBlocked):
@@ -289,23 +289,23 @@ class RunAborted(RunBlocked):
 
 
 class RunBusy(NottwiceError):
-    """Another holder drives this run. Nothing is wrong with the caller: try again later."""
+    """Another holder drives this run. The caller did nothing wrong: try again later."""
 
 
 class RunStoppedByPolicy(NottwiceError):
-    """A policy stopped the run. Nothing more is sent in it until it is opened again."""
+    """A policy stopped the run. The run sends nothing more until it is opened again."""
 
     non_retryable = True
 
 
 class RunWaits(NottwiceError):
-    """The run waits for time, an event or a child run. Open it again when that has come.
+    """The run waits for time, an event or a child run. Open it again when the wait is over.
 
-    Not an error of anybody: it ends the block, so that the process need not stay.
+    This is not a failure. It ends the block, so the process does not have to stay.
     """
 
     until: float | None = None
-    """When to open it again at the latest; None: when what it waits for has come."""
+    """When to open it again at the latest; None if only an event or a child run ends the wait."""
 
 
 class VersionError(NottwiceError):
@@ -315,31 +315,31 @@ class VersionError(NottwiceError):
 
 
 class WorkflowVersionMismatch(VersionError):
-    """The run is bound to a version, ``bound``, of its graph or its code that this code is not."""
+    """The run is bound to ``bound``, and the deployed graph or code has another version."""
 
     bound: str
 
 
 class GraphChangedInPlace(VersionError):
-    """A graph changed more than its version says; ``needs`` is the version that would say it."""
+    """A graph changed more than its version says; ``needs`` is the version that it must have."""
 
     needs: str
 
 
 class MigrationRefused(VersionError):
-    """A run cannot be moved to another version of its graph as it is; ``reasons`` says why."""
+    """A run cannot be moved to another version of its graph; ``reasons`` says why."""
 
     reasons: tuple[str, ...] = ()
 
 
 class UnmappedNode(MigrationRefused):
-    """Nothing says where a run goes on in the new version; ``nodes`` are those that it is at."""
+    """Nothing says where a run continues in the new version; ``nodes`` lists its current nodes."""
 
     nodes: tuple[str, ...] = ()
 
 
 class ToolFailure(NottwiceError):
-    """A tool failed, and its failure is on record. Raised live and on replay alike."""
+    """A tool failed, and its failure is on record. It is raised live and on replay alike."""
 
     non_retryable = True
 
@@ -380,7 +380,7 @@ class ModelRefused(Permanent):
 
 
 class FileChanged(Permanent):
-    """A file that a model is to be shown is missing, or is not what it was. No model was asked."""
+    """A file for the model is missing or has changed. The model was not asked."""
 
 
 class ChildFailed(Permanent):
@@ -388,6 +388,6 @@ class ChildFailed(Permanent):
 
 
 class DecisionConflict(NottwiceError):
-    """Somebody has already decided otherwise."""
+    """A different decision is already on record."""
 
     non_retryable = True

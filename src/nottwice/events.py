@@ -1,7 +1,7 @@
-"""What happens, told as it happens: ``nt.events.listen(print)``.
+"""Listen to what nottwice does, as it happens: ``nt.events.listen(print)``.
 
-``ledger.on(listener)`` tells of one ledger only. A listener is called in the thread in which
-something happened, so it should be quick; an error that it raises is logged and harms nothing.
+``ledger.on(listener)`` listens to one ledger only. nottwice calls a listener in the thread that
+caused the event, so keep it quick. An error in a listener is logged and does no harm.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The types of what nottwice hands out and takes, for annotations: ``nt.types.Receipt``.
+"""Types of the objects that nottwice returns and accepts, for annotations: ``nt.types.Receipt``.
 
-You make none of them yourself. The three that a ``verify`` and a node name most, ``Call``,
-``Verification`` and ``Outcome``, are also in ``nottwice``.
+You never create them yourself. ``Call``, ``Verification`` and ``Outcome``, which ``verify`` hooks
+and nodes use most, are also in ``nottwice``.
 """
 
 from __future__ import annotations

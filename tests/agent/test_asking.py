@@ -127,7 +127,7 @@ def test_the_same_call_over_and_over_stops_the_run() -> None:
     shop = Workshop(lambda request: {"get_order": {"order_id": 7}}, budget=nt.Budget(repeats=4))
     outcome = shop.finish()
     assert outcome.status == "waiting"
-    assert "the very same 4 times" in outcome.reviews[0].summary
+    assert "exactly the same 4 times" in outcome.reviews[0].summary
     assert shop.world.reads == 4
 
 

@@ -156,7 +156,7 @@ def test_a_message_that_says_nothing_is_refused_before_anything_happens() -> Non
 
 def test_a_run_that_is_not_there_needs_something_to_do() -> None:
     shop = Workshop(SCRIPT)
-    with pytest.raises(nt.errors.UsageError, match="nothing says what is to be done"):
+    with pytest.raises(nt.errors.UsageError, match="no goal was given"):
         shop.finish(goal=None)
     assert shop.host.data.runs == {}
 

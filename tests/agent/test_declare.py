@@ -257,7 +257,7 @@ def test_a_run_adds_to_the_conditions_of_its_agent_and_takes_none_away() -> None
 
         return paid
 
-    with pytest.raises(nt.errors.UsageError, match="done when another one of that name"):
+    with pytest.raises(nt.errors.UsageError, match="another function of that name in done_when"):
         shop.agent.run("ticket-8", goal=GOAL, done_when=[lenient()], store=":memory:")
 
 

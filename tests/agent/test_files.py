@@ -281,7 +281,7 @@ def test_a_reference_that_was_not_written_here_is_not_believed(
         ("sound.wav", "audio/"),
         ("unnamed", "its name does not tell"),
         ("s3://bucket/cat.png", "nor a web address"),
-        ("https://example.com/page.html", "behind an address"),
+        ("https://example.com/page.html", "text at an address"),
     ],
 )
 def test_what_cannot_be_shown_is_refused_at_once(where: str, why: str) -> None:

@@ -215,7 +215,7 @@ def test_a_note_that_grows_too_long_is_told(pad: Scratchpad, ledger: Path) -> No
 
 
 def test_two_scratchpads_need_two_names(pad: Scratchpad, tmp_path: Path) -> None:
-    with pytest.raises(nt.errors.InvalidTool, match="name of its own"):
+    with pytest.raises(nt.errors.InvalidTool, match="Give it another name"):
         Scratchpad(tmp_path / "elsewhere")
     other = Scratchpad(tmp_path / "elsewhere", name="diary")
     assert [each.tool.name for each in other.tools] == [

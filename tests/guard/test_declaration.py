@@ -136,7 +136,7 @@ def test_a_hook_of_the_wrong_kind_is_refused_now_and_not_in_the_middle_of_a_fail
 )
 def test_a_misspelt_word_is_answered_with_the_one_that_was_meant(typo: str, meant: str) -> None:
     text = refuse("idempotent_with_key", **{**KEYED, typo: "24h"})
-    assert f"'refund_refused' was not declared: it says {typo}=" in text
+    assert f"'refund_refused' was not declared: it has {typo}=" in text
     assert f"Did you mean {meant!r}?" in text
 
 

@@ -104,7 +104,7 @@ def test_a_tool_is_protected_once() -> None:
     def declared_once(to: str) -> str:
         return to
 
-    with pytest.raises(nt.errors.InvalidTool, match="is declared already"):
+    with pytest.raises(nt.errors.InvalidTool, match="is already declared"):
         declare("pure")(declared_once)
 
 

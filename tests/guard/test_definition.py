@@ -51,7 +51,7 @@ def test_two_tools_of_one_factory_are_not_one_tool() -> None:
     text = str(caught.value)
     line = protect.__code__.co_firstlineno + 1
     assert f"{__file__}:{line} twice, with another closure" in text
-    assert "Give it a name of its own: @nt.tool(..., name='call_2')" in text
+    assert "Give it another name: @nt.tool(..., name='call_2')" in text
     with nt.Ledger(":memory:").run("r"):
         refund(7)
     assert done == ["refund 7"]

@@ -84,8 +84,8 @@ def test_two_text_fields_never_run_into_each_other(a: str, b: str, c: str, d: st
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("refund", "every call would have this one key"),
-        ("", "every call would have this one key"),
+        ("refund", "every call would have the same key"),
+        ("", "every call would have the same key"),
         ("refund-{order}", "no parameter 'order'"),
         ("refund-{}", "not just a parameter's name"),
         ("refund-{0}", "not just a parameter's name"),
@@ -96,9 +96,9 @@ def test_two_text_fields_never_run_into_each_other(a: str, b: str, c: str, d: st
         ("refund-{order_id", "cannot be read"),
         ("refund-order_id}", "cannot be read"),
         (7, "cannot be read"),
-        ("{a}{b}", "nothing tells"),
-        ("{a}2{b}", "nothing tells"),
-        ("{a}%{b}", "nothing tells"),
+        ("{a}{b}", "nothing separates"),
+        ("{a}2{b}", "nothing separates"),
+        ("{a}%{b}", "nothing separates"),
         ("refund\n{order_id}", "unprintable"),
         (" {order_id}", "blank"),
         ("x" * 255 + "{order_id}", "256 characters"),

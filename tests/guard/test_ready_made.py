@@ -62,7 +62,7 @@ def test_functions_that_hold_something_are_told_apart(tmp_path: Path) -> None:
 
     one, other = Jobs(), Jobs()
     first = recipes.create_if_absent(read=one.read, create=create, settles="1m", name="jobs")
-    with pytest.raises(nt.errors.InvalidTool, match="name of its own"):
+    with pytest.raises(nt.errors.InvalidTool, match="Give it another name"):
         recipes.create_if_absent(read=other.read, create=create, settles="1m", name="jobs")
     again = recipes.create_if_absent(read=one.read, create=create, settles="1m", name="jobs")
     assert first.tool.name == again.tool.name
@@ -74,7 +74,7 @@ def test_comments_at_one_address_are_the_same_wherever_they_are_made() -> None:
 
     first, again = make("https://a.example"), make("https://a.example/")
     assert first.tool.name == again.tool.name
-    with pytest.raises(nt.errors.InvalidTool, match="name of its own"):
+    with pytest.raises(nt.errors.InvalidTool, match="Give it another name"):
         make("https://b.example")
 
 

@@ -165,7 +165,7 @@ def test_outside_of_a_run_there_is_nothing_to_record_in(value: Callable[..., Any
 
 
 def test_the_names_that_nottwice_gives_are_its_own() -> None:
-    with pytest.raises(nt.errors.InvalidTool, match="nottwice's own"):
+    with pytest.raises(nt.errors.InvalidTool, match="reserved for nottwice"):
 
         @nt.tool("pure", name="nottwice.now")
         def now() -> None: ...
@@ -268,9 +268,9 @@ def test_what_asking_raises_is_raised_as_it_is_and_the_next_one_asks_again(host:
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (object(), "What nt.recorded.'reply'.* Nothing was recorded. If it has a type, name it"),
+        (object(), "The answer to nt.recorded.'reply'.* Nothing was recorded. If it has a type"),
         ({1, 2}, "Nothing was recorded"),
-        ("x" * (16 * 1024 * 1024), "characters in what nt.recorded.*Nothing was recorded"),
+        ("x" * (16 * 1024 * 1024), "characters in the answer to nt.recorded.*Nothing was recorded"),
     ],
     ids=["object", "set", "too long"],
 )

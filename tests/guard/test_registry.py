@@ -63,7 +63,7 @@ def test_what_has_no_name_of_its_own_must_be_given_one() -> None:
             return x
 
     for nameless in (lambda x: x, functools.partial(both, 1), Client()):
-        with pytest.raises(nt.errors.InvalidTool, match=r"it has no name of its own.* name="):
+        with pytest.raises(nt.errors.InvalidTool, match=r"it has no name, .* name="):
             declare("pure")(nameless)
 
 

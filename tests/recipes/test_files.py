@@ -246,7 +246,7 @@ def test_a_full_disk_is_tried_again(
 
 
 def test_another_folder_needs_another_name(write: Write, tmp_path: Path) -> None:
-    with pytest.raises(nt.errors.InvalidTool, match="name of its own"):
+    with pytest.raises(nt.errors.InvalidTool, match="Give it another name"):
         recipes.write_file(tmp_path / "elsewhere")
     other = recipes.write_file(tmp_path / "elsewhere", name="write_elsewhere")
     assert other.tool.name == other.__name__ == "write_elsewhere"

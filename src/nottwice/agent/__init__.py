@@ -1,8 +1,8 @@
-"""An agent that can be killed at any beat: plan, context, reason, act, observe, learn.
+"""An agent that you can kill at any point of its loop: plan, context, reason, act, observe, learn.
 
-``nt.Agent`` and ``nt.Budget`` declare one. Here is what fewer programs name: what a model is shown
-(``Context``, ``File``), what it costs (``Price``), what a run holds (``RunState``), and notes that
-survive the process (``Scratchpad``).
+``nt.Agent`` and ``nt.Budget`` declare an agent. This module has the names that fewer programs need:
+what a model sees (``Context``, ``File``), what it costs (``Price``), what a run holds
+(``RunState``), and notes that survive the process (``Scratchpad``).
 """
 
 import importlib
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Context", "File", "Price", "RunState", "Scratchpad"]
 
-# Imported when first used: every module of this room runs this file, also those that these need.
+# Imported when first used, because every module of this package runs this file.
 _HOME = {
     "Context": "nottwice.agent.context",
     "File": "nottwice.agent.files",
@@ -28,7 +28,7 @@ _HOME = {
 
 
 if not TYPE_CHECKING:
-    # Type checkers would take every name, also a misspelt one, for one of ours.
+    # Hidden from type checkers, which would otherwise accept every name, even a misspelt one.
 
     def __getattr__(name: str) -> Any:
         if name not in _HOME:

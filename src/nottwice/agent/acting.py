@@ -1,9 +1,9 @@
-"""What a model asked for is done: each call once, in its order, each result durable by itself (L5).
+"""Do what a model asked for: each call once, in order, each result durable by itself (L5).
 
-What the model did wrong (a tool that is not there, arguments that do not fit) and what failed
-without effect is told to it. What may or may not have happened never is: that makes the run wait
-for a person, because a model that sees an error tries again. What the reply asks for after it is
-not begun. A task handed to another agent is a child run, spawned once.
+The model is told what it did wrong (an unknown tool, arguments that do not fit) and what failed
+without effect. It is never told about a call that may or may not have happened, because a model
+that sees an error tries again. Such a call makes the run wait for a person, and later calls of the
+same reply are not started. A task for another agent becomes a child run, spawned once.
 Promises kept here: P71, P73, P200.
 """
 
@@ -47,43 +47,43 @@ MOST_RESULT_CHARACTERS = 50_000
 
 @frozen_record(frozen=True, slots=True)
 class Act:
-    """One tool call of a reply on its way."""
+    """One tool call of a reply while it is processed."""
 
     index: int
     call: ToolCall
     scope: Scope
     lane: Lane
     told: str | None = None
-    """What the model is told without anything being called."""
+    """What the model is told if nothing is called."""
     wrong: bool = False
     offered: Offered | None = None
     wanted: Wanted | None = None
     receipt_id: str | None = None
     earlier: Mapping[str, Any] | None = None
     gone: Gone | None = None
-    """What is on record of it, if its tool is gone."""
+    """What is on record about it, if its tool was removed."""
 
 
 @frozen_record(frozen=True, slots=True)
 class Looked:
-    """What the ledger has of the calls of a reply, as far as the toolbox cannot tell."""
+    """What the ledger knows about the calls of a reply and the toolbox does not."""
 
     gone: Mapping[int, Gone]
-    """What became of calls whose tools are gone, by the index of the call."""
+    """What became of calls whose tools were removed, by the index of the call."""
     receipts: Mapping[str, str]
-    """The texts of receipts that the model wants to read, by what it calls them."""
+    """The texts of receipts that the model wants to read, by the id that the model gave."""
 
 
 @frozen_record(frozen=True, slots=True)
 class Acted:
-    """What came of the tool calls of one reply."""
+    """The result of the tool calls of one reply."""
 
     message: Message
     asked: list[dict[str, Any]]
 
 
 def act(scope: Scope, toolbox: Toolbox, state: RunState, calls: Sequence[ToolCall]) -> Acted:
-    """Do what one reply asks for, stage by stage; what belongs to one stage runs in threads."""
+    """Do what one reply asks for, stage by stage; the calls of one stage run in threads."""
     looked = drive(_look_up(scope, toolbox, state, calls), scope.session)
     course = _Course(scope, _prepare(scope, toolbox, state, calls, looked))
     for todo in course.stages():
@@ -102,7 +102,7 @@ def act(scope: Scope, toolbox: Toolbox, state: RunState, calls: Sequence[ToolCal
 async def act_async(
     scope: Scope, toolbox: Toolbox, state: RunState, calls: Sequence[ToolCall]
 ) -> Acted:
-    """The same without blocking the event loop; async tools run in it."""
+    """Do the same without blocking the event loop; async tools run in it."""
     looked = await drive_async(_look_up(scope, toolbox, state, calls), scope.session)
     course = _Course(scope, _prepare(scope, toolbox, state, calls, looked))
     for todo in course.stages():
@@ -122,18 +122,18 @@ async def act_async(
 
 
 class _Course:
-    """The tool calls of one reply on their way: what came of each, and what is not begun."""
+    """The progress of a reply's tool calls: the result of each, and what is not started."""
 
     def __init__(self, scope: Scope, acts: Sequence[Act]) -> None:
         self.acts = acts
         self.ended: dict[int, Invoked] = {}
         self.held_by: dict[int, Act] = {}
-        """What was not begun, and the call before it that did not happen."""
+        """Calls that were not started, each with the earlier call that did not happen."""
         self._scope = scope
         self._failed: Act | None = None
 
     def stages(self) -> Iterator[list[Act]]:
-        """What to do next, all of it together; the caller hands in what came of it."""
+        """Yield the calls of each stage; the caller reports their results with ``take``."""
         for stage in stages_of([one.lane for one in self.acts]):
             acts = [self.acts[index] for index in stage]
             todo: list[Act] = []
@@ -149,14 +149,14 @@ class _Course:
             self._failed = self._failed or next(filter(self._did_not_happen, acts), None)
 
     def take(self, todo: Sequence[Act], ended: Sequence[Invoked]) -> BaseException | None:
-        """Note how a stage ended; the reason why the run cannot continue, if there is one."""
+        """Note how a stage ended; return the error that stops the run, if there is one."""
         self.ended |= {one.index: outcome for one, outcome in zip(todo, ended, strict=True)}
         errors = [one.error for one in ended if one.error is not None]
         serious = [error for error in errors if not isinstance(error, TOLD)]
         return min(serious, key=stops.urgency) if serious else None
 
     def tell_people(self, error: BaseException) -> Doing[None]:
-        """Let the person who decides about a call know what of the same reply waits behind it.
+        """Tell the person who decides about a call which calls of the same reply wait for it.
 
         Durable: when it returns.
         """
@@ -188,7 +188,7 @@ class _Course:
         return one.lane.keeps_order and not _has_answer(one) and one.receipt_id not in here
 
     def _did_not_happen(self, one: Act) -> bool:
-        """Whether what follows in order must not be done, because this was not done."""
+        """Whether later calls that keep the order must not start: this one did not happen."""
         if not one.lane.keeps_order:
             return False
         if one.gone is not None:
@@ -205,8 +205,8 @@ def _behind_text(behind: Sequence[str]) -> str:
     shown = ", then ".join(behind[:3])
     more = f" and {len(behind) - 3} more" if len(behind) > 3 else ""
     return (
-        f"not begun: {shown}{more}. The model asked for it in the same reply, after this call; it "
-        "is begun when this one has happened, and not before"
+        f"not begun: {shown}{more}. The model asked for it in the same reply, after this call; "
+        "it starts only after this call has happened"
     )
 
 
@@ -250,9 +250,9 @@ def _spawning(one: Act) -> Doing[Outcome[Any]]:
             {"goal": one.call.arguments["goal"]},
             None,
             check=False,
-            # What else the reply asks for does not depend on it, so a resume may find it well.
+            # No other call of the reply depends on the worker, so its outage need not be final.
             keeps_outage=False,
-            # A worker that failed while this turn waited begins anew only if the model says so.
+            # A worker that failed while this turn waited starts again only if the model asks.
             restarts=not one.scope.steps[0].resumed,
         )
     )
@@ -355,7 +355,7 @@ def _worker(one: Act, offered: Offered, asked: Sequence[Mapping[str, Any]]) -> A
 
 
 def _place_of(scope: Scope, offered: Offered, call: ToolCall) -> Scope:
-    """Where a worker is spawned: for the run as a whole, in a branch of its own."""
+    """Return where a worker is spawned: for the run as a whole, in its own branch."""
     assert offered.worker is not None
     whole = run_wide(scope)
     identity = child_identity(whole, offered.worker, {"goal": call.arguments["goal"]}, None)
@@ -363,7 +363,7 @@ def _place_of(scope: Scope, offered: Offered, call: ToolCall) -> Scope:
 
 
 def hired(scope: Scope, toolbox: Toolbox, calls: Sequence[ToolCall]) -> list[CallIdentity]:
-    """The calls that hand a task to another agent, each under the identity of its child run."""
+    """Return the calls that hand a task to another agent, as the identities of their child runs."""
     found: list[CallIdentity] = []
     for call in calls:
         offered, goal = toolbox.offered.get(call.name), call.arguments.get("goal")
@@ -383,7 +383,7 @@ def _answered(one: Act, text: str, *, wrong: bool = False) -> Act:
 
 
 def _finish(state: RunState, course: _Course) -> Acted:
-    """The results in the order of the calls."""
+    """Return the results in the order of the calls."""
     results: list[ToolResult] = []
     asked: list[dict[str, Any]] = []
     for one in course.acts:
@@ -441,7 +441,7 @@ def _note(
     *,
     wrong: bool,
 ) -> str | None:
-    """What a model must know about a receipt: that nothing was done now, and how to do it."""
+    """What the model must know about a receipt: nothing was done now, and how to do it again."""
     if one.offered is None or not one.offered.effectful:
         return None
     tool, repeat, earlier = one.offered.tool, one.offered.repeat, one.earlier
@@ -464,12 +464,12 @@ def _tool_of(offered: Offered | None) -> Tool | None:
 
 
 def _is_known(one: Act, asked: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether what became of it is on record as it is now."""
+    """Whether its current outcome is on record."""
     return any(known["receipt_id"] == one.receipt_id for known in asked) or _has_answer(one)
 
 
 def _has_answer(one: Act) -> bool:
-    """Whether what an earlier turn asked for answers it."""
+    """Whether a call of an earlier turn answers it."""
     return one.earlier is not None and one.earlier["outcome"] != "unavailable"
 
 

@@ -1,8 +1,8 @@
-"""What is an answer of a declared type, ``nt.Agent(..., answer=Invoice)``, and is this one?
+"""How is an answer of a declared type, ``nt.Agent(..., answer=Invoice)``, requested and checked?
 
-The model answers with JSON, which is validated before the run counts as done. What does not fit is
-told to the model, with the reason, and it answers again; a budget of repeats bounds that. The JSON
-is on record, and is read into the type whenever the state is looked at.
+The model answers with JSON, which is validated before the run counts as done. If it does not fit,
+the model is told why and answers again, as often as the budget's ``repeats`` allows. The JSON is on
+record, and is converted to the type whenever the state is read.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _FENCED = re.compile(r"```(?:json)?\s*\n(?P<json>.*?)```", re.DOTALL)
 
 
 class WrongAnswer(Exception):
-    """An answer that is not of the declared type; the text tells the model why."""
+    """An answer that does not have the declared type; the text tells the model why."""
 
 
 class AnswerType:
-    """The type that an agent's answer has: a pydantic model, a dataclass, or any annotation."""
+    """The type of an agent's answer: a pydantic model, a dataclass, or any annotation."""
 
     def __init__(self, agent: str, annotation: Any) -> None:
         self._adapter, unusable = build_adapter(annotation)
@@ -44,7 +44,7 @@ class AnswerType:
         )
 
     def read(self, text: str) -> Any:
-        """The plain value in what a model said; WrongAnswer if it is not of the type."""
+        """Return the plain value in a model's answer; WrongAnswer if it does not have the type."""
         try:
             plain = _parsed(text)
             restore(self._adapter, plain)
@@ -58,7 +58,7 @@ class AnswerType:
         return plain
 
     def show(self, plain: Any) -> Any:
-        """What is on record, in the type; as it is stored, if the type has changed since."""
+        """Convert the recorded value to the type; return it as stored if the type has changed."""
         try:
             return restore(self._adapter, plain)
         except Exception:

@@ -1,10 +1,11 @@
-"""How a model is asked: once for each turn, within the budget, its reply durable (L7, A4).
+"""How a model is asked: once per turn, within the budget, with a durable reply (L7, A4).
 
-A turn has one reply, whatever the prompt says by the time it is resumed: asking again would bring
-other words, other arguments and a second effect. Two rows are made for it. The reservation says
-what the request may cost at most and is durable before the model is asked; another attempt, after a
-crash say, is counted in it. The reply, with what it took, is durable before any of its tools runs.
-Neither stays pending. A provider that cannot answer now makes the run wait; see ``outage.py``.
+A turn has one reply, even if the prompt has changed by the time the turn is resumed. Asking again
+would bring other words, other arguments and a second effect. A turn writes two rows. The
+reservation says what the request may cost at most, and is durable before the model is asked. It
+counts every attempt, including one after a crash. The reply, with its cost, is durable before any
+of its tools runs. Neither stays pending. If the provider cannot answer now, the run waits; see
+``outage.py``.
 Promises kept here: P67, P70.
 """
 
@@ -46,17 +47,17 @@ _FILE_CHANGED = f"{FileChanged.__module__}.{FileChanged.__qualname__}"
 
 @frozen_record(frozen=True, slots=True)
 class AnsweredTurn:
-    """The reply of a model, what it took, and what people raised the budget by meanwhile."""
+    """A model's reply, what it cost, and by how much people have raised the budget meanwhile."""
 
     reply: ModelReply
     usd: float | None
-    """None: the price of the model is not known."""
+    """None: the model's price is unknown."""
     raised: dict[str, float]
     replayed: bool
 
 
 def turn_of(scope: Scope) -> CallIdentity:
-    """The identity of the call that asks the model in this turn."""
+    """Return the identity of the call that asks the model in this turn."""
     return identity_of(scope, MODEL)
 
 
@@ -69,10 +70,10 @@ def is_answered(scope: Scope) -> Doing[bool]:
 
 
 def ask_model(asking: ModelAsking) -> Doing[AnsweredTurn | None]:
-    """The reply of this turn: the one on record, or a new one; None: the user has spoken since.
+    """Return the reply of this turn, recorded or new; None: the user has said something since.
 
-    Durable: the reply, when it returns. Raises BudgetSpent before anything is asked if that may
-    take more than the budget allows.
+    Durable: the reply, when it returns. Raises BudgetSpent before the model is asked if the
+    request may take more than the budget allows.
     """
     request = _model_request(asking)
     raised = dict(asking.state.plain["raised"])
@@ -90,7 +91,7 @@ def ask_model(asking: ModelAsking) -> Doing[AnsweredTurn | None]:
     with not_believed("The recorded reply of a model"):
         reply = ModelReply.from_plain(plain["reply"])
         answered = checked(AnsweredTurn(reply, plain["usd"], raised, replayed))
-    # Not with the next effect: a process that crashes now must not pay for this reply again.
+    # Not with the next effect: if the process crashes now, the reply must not be paid for twice.
     yield from settle(asking, answered.usd, reply.usage.tokens)
     return answered
 
@@ -98,9 +99,9 @@ def ask_model(asking: ModelAsking) -> Doing[AnsweredTurn | None]:
 def _ask_until_answered(
     asking: ModelAsking, request: Request, raised: dict[str, float]
 ) -> Doing[dict[str, float] | None]:
-    """Reserve and ask, and again as long as that may help; the reply is pending when it returns.
+    """Reserve and ask, repeatedly while that may help; the reply is pending when it returns.
 
-    None: the user has said something that is not in the question. Nothing is under way then.
+    None: the user has said something that is not in the question. Then no request is in progress.
     """
     session, failed, shrinks, reserved = asking.session, 0, 0, False
     away = yield from outage.under_way(asking)
@@ -122,13 +123,13 @@ def _ask_until_answered(
                 shrinks += 1
                 continue
             if isinstance(error, FileChanged) and (yield from hearing.unheard(asking.scope)):
-                # The user has said something since: a file that is gone must not be the end.
+                # The user has said something since, so a missing file must not end the run.
                 continue
             row = session.pending.find_call(request.identity)
-            # What was turned away took nothing, so its reservation is still there to use.
+            # A rejected request cost nothing, so its reservation can be used again.
             reserved = row is not None and _was_turned_away(row)
             failed += 1
-            # In an outage each timer is one request: the timers are the pauses.
+            # In an outage each timer allows one request, so there are no other pauses.
             delay = None if away else _delay(asking, error, row, failed)
             if delay is None:
                 yield from give_back(asking) if reserved else lose(asking)
@@ -144,7 +145,7 @@ def _ask_until_answered(
 
 
 def _needs_files(asking: ModelAsking, request: Request) -> Doing[bool]:
-    """Whether a file that is gone stops the turn: unless it did so, and the user spoke after it."""
+    """Whether a missing file stops the turn: not if the user has spoken since it last did."""
     known = yield from find_call(asking.session, request.identity)
     failure = None if known is None else known.failure
     if known is None or failure is None or failure.error_type != _FILE_CHANGED:
@@ -156,7 +157,7 @@ def _needs_files(asking: ModelAsking, request: Request) -> Doing[bool]:
 def _delay(
     asking: ModelAsking, error: ToolFailure, row: CallRow | None, failed: int
 ) -> float | None:
-    """How long to wait before the model is asked once more; None: that would not help."""
+    """Return how long to wait before asking again; None: that would not help."""
     if not isinstance(error, Retryable | Ambiguous):
         return None
     return asking.retry.delay_seconds(
@@ -167,7 +168,7 @@ def _delay(
 
 
 def _was_turned_away(row: CallRow) -> bool:
-    """Whether the provider itself says that nothing was answered. Otherwise it is not known."""
+    """Whether the provider says that it did not answer. Otherwise it may have answered."""
     failure = row.failure
     if failure is None or failure.failure_class is FailureClass.AMBIGUOUS:
         return False
@@ -175,7 +176,7 @@ def _was_turned_away(row: CallRow) -> bool:
 
 
 def _model_request(asking: ModelAsking) -> Request:
-    """The call of this turn. Its identity has no part in what is asked."""
+    """Return the call of this turn. The question is not part of its identity."""
     provider = asking.provider
     asked = provider.acomplete if asking.is_async else provider.complete
 
@@ -205,12 +206,12 @@ def _model_request(asking: ModelAsking) -> Request:
     told = {"model": provider.model, "turn": asking.state.turn}
     identity = identity_of(asking.scope, MODEL)
     request = request_for(asking.scope, tool, told)
-    # A failure on record is no answer: a process that comes back to this turn asks once more.
+    # A recorded failure is not an answer: a process that resumes this turn asks again.
     return dataclasses.replace(request, identity=identity, retry=True)
 
 
 def _refusal(model: str, error: ModelRefused) -> dict[str, Any]:
-    """What a provider that does not answer this conversation says: a reply that took nothing."""
+    """Turn a provider's refusal into a reply that cost nothing."""
     reply = ModelReply(
         message=Message(Role.ASSISTANT, ()),
         stop=StopReason.REFUSED,
@@ -225,9 +226,9 @@ def _refusal(model: str, error: ModelRefused) -> dict[str, Any]:
 
 
 def keepable(plain: Any) -> Any:
-    """What a provider said, as plain data. It was paid for, so nothing in it may make us lose it.
+    """Turn a provider's reply into plain data. It was paid for, so nothing in it may lose it.
 
-    Half of a surrogate pair, a number that is none: each becomes what can be written down.
+    Half a surrogate pair or a NaN is replaced by something that can be recorded.
     """
     return plain if values.is_plain(plain) else _repaired(plain)
 

@@ -1,9 +1,9 @@
-"""How much may a run take, and does its next request to a model still fit in (A4)?
+"""How much may a run take, and does its next request to a model still fit (A4)?
 
-Before a model is asked, what it may cost at most is reserved, durably; when it has answered, what
-it did cost is kept instead. A reservation whose answer never came stays counted, because the
-request may have been answered and billed: so a process that dies again and again while it waits for
-a model cannot spend past the budget. What workers take is counted with what their boss takes.
+Before a model is asked, the most that the request may cost is reserved, durably. When the model has
+answered, the real cost replaces the reservation. A reservation without an answer stays counted,
+because the request may have been answered and billed. So a process that dies again and again while
+it waits for a model cannot exceed the budget. The cost of workers counts toward their boss, too.
 Promises kept here: P70, P190.
 """
 
@@ -22,13 +22,13 @@ from nottwice.model.tool import parse_duration
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What a run may take: dollars, tokens, turns, time, the same thing in a row, workers.
+    """What a run may take: dollars, tokens, turns, time, repetitions, workers.
 
-    None: as much as it likes. ``usd`` and ``tokens`` cover the run and all of its workers, and
-    theirs. ``turns`` counts requests to the model since the user's last message, ``seconds`` the
-    time since then (a number or ``"15m"``), waits for people included. ``repeats``: how often the
-    model may ask for the very same in a row, or for the same few things in turn. ``workers``: how
-    many tasks may be handed to other agents, by the run and by its workers.
+    None: no limit. ``usd`` and ``tokens`` cover the run, all of its workers, and their workers.
+    ``turns`` counts requests to the model since the user's last message, ``seconds`` the time
+    since then (a number or ``"15m"``), including waits for people. ``repeats``: how often the
+    model may ask for exactly the same in a row, or for the same few things in turn. ``workers``:
+    how many tasks the run and its workers may hand to other agents.
     """
 
     usd: float | None = None
@@ -57,7 +57,7 @@ class Budget:
 
 @frozen_record(frozen=True, slots=True)
 class Amount:
-    """So much of a budget: tokens, and dollars where the price is known."""
+    """An amount of a budget: tokens, and dollars if the price is known."""
 
     tokens: int = 0
     usd: float = 0.0
@@ -85,7 +85,7 @@ class Taken:
     """What a run has taken so far, and what its next request may take at most."""
 
     spent: Amount
-    """What was answered, what may have been, and what its workers took."""
+    """The cost of answered requests, of requests without an answer, and of its workers."""
     reserve: Amount
     turns: int
     seconds: float
@@ -93,12 +93,12 @@ class Taken:
     unanswered: Amount = Amount(0, 0.0)
     """The part of ``spent`` that is only reserved: requests whose answer never came."""
     period: int = 1
-    """How many things the model asks for in turn."""
+    """How many different things the model asks for in turn."""
 
 
 @frozen_record(frozen=True, slots=True)
 class Overrun:
-    """A limit that the next request does not fit under."""
+    """A limit that the next request would exceed."""
 
     name: str
     limit: float
@@ -108,12 +108,12 @@ class Overrun:
     unanswered: float = 0
     """The part of ``taken`` that is only reserved: requests whose answer never came."""
     of: str | None = None
-    """The run whose limit it is, if that is a boss of the one that asks."""
+    """The run whose limit it is, if that is a boss of the run that asks."""
     period: int = 1
 
     @property
     def text(self) -> str:
-        """What is used and what is needed, for a person."""
+        """Say what is used and what is needed, for a person."""
         limit, taken, following = (f"{amount:,.6g}" for amount in self._amounts())
         lost = ""
         if self.unanswered:
@@ -143,7 +143,7 @@ class Overrun:
                     "over"
                 )
             case _:
-                return f"its model has asked for the very same {taken} times in a row"
+                return f"its model has asked for exactly the same {taken} times in a row"
 
     def _text_of_boss(self, limit: str, taken: str, following: str) -> str:
         who = f"run {self.of!r}, which this one works for,"
@@ -166,7 +166,7 @@ class Overrun:
 
     @property
     def suggested(self) -> dict[str, Any]:
-        """A raise that lets the run continue for as long again."""
+        """Return a raise that lets the run take as much again."""
         short = max(self.limit, self.taken + self.following - self.limit)
         whole = self.name in ("tokens", "turns", "repeats", "workers")
         return {self.name: int(short) + 1 if whole else round(short, 6)}
@@ -183,7 +183,7 @@ class Overrun:
 
 
 def find_overrun(budget: Budget, raised: Mapping[str, float], taken: Taken) -> Overrun | None:
-    """The first limit that the next request does not fit under, raised as it was."""
+    """Return the first limit, raises included, that the next request would exceed."""
     rows = (
         ("usd", taken.spent.usd, taken.reserve.usd, taken.unanswered.usd),
         ("tokens", taken.spent.tokens, taken.reserve.tokens, taken.unanswered.tokens),
@@ -204,7 +204,7 @@ def find_overrun(budget: Budget, raised: Mapping[str, float], taken: Taken) -> O
 
 
 def raised_by(raised: Mapping[str, float], more: Mapping[str, float]) -> dict[str, float]:
-    """What was raised so far, and this."""
+    """Add new raises to the earlier ones."""
     return {
         name: round(raised.get(name, 0) + more.get(name, 0), 9)
         for name in NAMES

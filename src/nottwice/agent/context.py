@@ -1,18 +1,18 @@
-"""What does the model see? Its window, made anew for every request from what is on record (A1).
+"""What does the model see? A window, built for every request from what is on record (A1).
 
 The window is working memory: it is bounded, it is never recorded, and nothing depends on it that
 is not in the state. When the conversation outgrows it, older turns are compacted to a few lines
-that say what was done; they stay in the transcript, and the model can recall them word for word.
-A prompt only ever grows at its end, until the window moves: then providers read its beginning from
-their cache, and take thoughts back. So the plan stands where it was told, at the beginning and in
-the results of the tools that change it, and is told anew when the window moves. Promise kept here:
-P205.
+that say what was done. They stay in the transcript, and the model can recall them word for word.
+Until the window moves, a prompt only grows at its end. So providers can read its beginning from
+their cache, and accept earlier reasoning again. That is why the plan stays where it was shown, at
+the beginning and in the results of the tools that change it, and is shown again only when the
+window moves. Promise kept here: P205.
 
-What the user said is pinned, word for word up to a share of the window, and the newest message
-always; older ones have a line each, as far as these fit (P197). One message alone may not fill the
-window either, nor may those that pile up while a run waits: what is longer than its share is cut
-where it is shown, and says how to read on (P198, P235). The same holds for what a run begins with:
-its goal, its conditions and its plan (P215).
+The user's messages are pinned, word for word up to a share of the window, and the newest one
+always. Older ones get a line each, as long as the lines fit (P197). A single message must not fill
+the window, nor must messages that pile up while a run waits: text longer than its share is cut
+where it is shown, with a note on how to read the rest (P198, P235). The same applies to the
+beginning of a run: its goal, its conditions and its plan (P215).
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from nottwice.errors import UsageError
 from nottwice.model.records import frozen_record
 
 BYTES_PER_TOKEN = 3
-"""Most text has four; too small a number only compacts early and reserves too much."""
+"""Most text has four. Too small a number only compacts early and reserves too much."""
 MOST_LINES = 30
 MOST_LINE_CHARACTERS = 200
 LEAST_LINE_CHARACTERS = 40
 PINNED_SHARE = 4
-"""One part in so many of the window is for what the user said before it begins."""
+"""The user's messages before the window get one part in this many of it."""
 MESSAGE_SHARE = 2
-"""One part in so many of it is for the results of one turn, or for one message of the user."""
+"""The results of one turn, or one message of the user, get one part in this many of it."""
 STANDING_SHARE = 8
-"""One part in so many of it is for the conditions of the task, one for the plan, and one for
-lines about older messages of the user."""
+"""The conditions of the task, the plan, and the lines about older messages of the user get one part
+in this many of it each."""
 TASK, PLAN = -1, -2
-"""What ``recall`` calls the task and the plan, which are no messages."""
+"""The numbers under which ``recall`` finds the task and the plan, which are not messages."""
 MOST_RECALLED_CHARACTERS = 20_000
 LEAST_RECALLED_CHARACTERS = 500
 Summarise = Callable[[Sequence[Message]], str]
@@ -59,14 +59,14 @@ Summarise = Callable[[Sequence[Message]], str]
 
 @frozen_record(frozen=True, slots=True)
 class Context:
-    """What one request to a model is made of, beside its tools."""
+    """What one request to a model contains, besides its tools."""
 
     system: str
     messages: tuple[Message, ...]
 
 
 def default_context(state: RunState, instructions: str) -> Context:
-    """The task, what was compacted, where the plan stood then, and what was said lately."""
+    """The task, what was compacted, the plan at that time, and the recent messages."""
     opening = "\n\n".join(filter(None, (_task(state), _compacted(state), _standing(state))))
     files = map(block_from_plain, state.plain.get("files", ()))
     first = Message(Role.USER, (Text(opening or "Continue."), *files))
@@ -77,18 +77,18 @@ def default_context(state: RunState, instructions: str) -> Context:
 
 
 def estimate_tokens(plain: Any) -> int:
-    """About how many tokens plain data takes, rather too many than too few."""
+    """Estimate how many tokens plain data takes, rather too many than too few."""
     text = json.dumps(plain, ensure_ascii=False, default=repr)
     files = tokens_in(plain) if '"kind": "file"' in text else 0
     return len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN + 1 + files
 
 
 def move_window(state: Mapping[str, Any], most_tokens: int) -> dict[str, Any]:
-    """Which part of the transcript the model sees next.
+    """Choose the part of the transcript that the model sees next.
 
-    It begins with a message of its own and never with the result of a tool whose call is not
-    shown. It is moved by half of its size each time: then the beginning of the conversation stays
-    the same for many requests, and can be cached.
+    The window never begins with the result of a tool whose call is not shown. A move leaves at most
+    half of the limit in use, so the beginning of the conversation then stays the same for many
+    requests and can be cached.
     """
     transcript, window = state["transcript"], state["window"]
     first, until, tokens = window["first"], window["until"], window["tokens"]
@@ -108,9 +108,9 @@ def move_window(state: Mapping[str, Any], most_tokens: int) -> dict[str, Any]:
 
 
 def summarise_heard(state: RunState, summarise: Summarise | None) -> dict[str, Any]:
-    """Have what the user said, and what is not shown word for word, summed up, once.
+    """Summarise, once, the user's messages that are not shown word for word.
 
-    The summary is part of the state: a hook that asks a model is not asked for every request.
+    The summary is part of the state, so a hook that asks a model is not called for every request.
     """
     old, _ = _split_heard(state)
     if summarise is None or not old or state.plain["summary"]["until"] >= old[-1]:
@@ -126,7 +126,7 @@ def summarise_heard(state: RunState, summarise: Summarise | None) -> dict[str, A
 def recall(
     state: RunState, first: int, last: int, offset: int = 0, *, most_characters: int | None = None
 ) -> str:
-    """Messages of the transcript, by their numbers, as text; the first one from a character on.
+    """Return messages of the transcript as text, by number; the first from a given character on.
 
     The task and the plan have numbers before the first message.
     """
@@ -149,7 +149,7 @@ def recall(
 
 
 def most_recalled(state: RunState) -> int:
-    """As much as the window shows whole, and no more."""
+    """Return the most that ``recall`` returns: as much as the window shows uncut."""
     most = state.plain["window"].get("most")
     if most is None:
         return MOST_RECALLED_CHARACTERS
@@ -169,7 +169,7 @@ def _numbered(state: RunState, number: int) -> str:
 
 
 def _pinned_tokens(state: Mapping[str, Any], first: int, share: int) -> int:
-    """What the user's messages before the window take of it: their shares at most."""
+    """Return what the user's messages before the window take of it: at most their shares."""
     tokens, lines = 0, share * PINNED_SHARE // STANDING_SHARE
     for number in reversed(state["heard"]):
         if number < first:
@@ -180,7 +180,7 @@ def _pinned_tokens(state: Mapping[str, Any], first: int, share: int) -> int:
 
 
 def _split_heard(state: RunState) -> tuple[list[int], list[int]]:
-    """The user's messages before the window: those that are only summed up, and those shown."""
+    """Split the user's messages before the window: those only summarised, and those shown."""
     before = [number for number in state.plain["heard"] if number < state.first_recent]
     most = state.plain["window"].get("most")
     if most is None or not before:
@@ -191,14 +191,14 @@ def _split_heard(state: RunState) -> tuple[list[int], list[int]]:
         if left < 0:
             break
         shown += 1
-    # The newest message of all is the task; if it is too long, it is shown in part.
+    # The newest message of all is the task. If it is too long, part of it is shown.
     if before[-1] == state.plain["heard"][-1]:
         shown = max(1, shown)
     return before[: len(before) - shown], before[len(before) - shown :]
 
 
 def _pinned(state: RunState) -> Iterator[Message]:
-    """What the user said before the window begins."""
+    """Yield what the user said before the window begins."""
     old, shown = _split_heard(state)
     if old:
         yield said("\n".join(_summed_up(state, old)))
@@ -221,7 +221,7 @@ def _summed_up(state: RunState, old: list[int]) -> Iterator[str]:
 
 
 def _lines(state: RunState, numbers: Sequence[int]) -> Iterator[str]:
-    """Messages of the user in a line each, as far as the lines fit; how to read all of them."""
+    """Yield a line for each message of the user, as long as they fit, and how to read them all."""
     most = state.plain["window"].get("most")
     left = None if most is None else most // STANDING_SHARE * BYTES_PER_TOKEN
     length = MOST_LINE_CHARACTERS
@@ -252,10 +252,10 @@ def _lines(state: RunState, numbers: Sequence[int]) -> Iterator[str]:
 
 
 def _recent(state: RunState) -> Iterator[Message]:
-    """What was said lately; of one message no more than its share of the window.
+    """Yield the recent messages, each with at most its share of the window.
 
-    While a run waits, messages of the user pile up. Of those that no reply parts, the newest is
-    shown, older ones up to a share, and what is left in a line each.
+    While a run waits, messages of the user pile up. Of those without a reply in between, the newest
+    is shown, older ones up to a share, and the rest in a line each.
     """
     most = state.plain["window"].get("most")
     share = None if most is None else most // MESSAGE_SHARE
@@ -269,7 +269,7 @@ def _recent(state: RunState) -> Iterator[Message]:
 
 
 def _piled_up(state: RunState, most_tokens: int) -> dict[int, list[int]]:
-    """The messages that are only shown in a line, by the first of those that no reply parts."""
+    """Find messages shown only as a line, by the first message of their group without a reply."""
     plain, found = state.plain["transcript"], dict[int, list[int]]()
     heard = [number for number in state.plain["heard"] if number >= state.first_recent]
     until = len(plain)
@@ -288,7 +288,7 @@ def _piled_up(state: RunState, most_tokens: int) -> dict[int, list[int]]:
 
 
 def _shown_tokens(plain: Mapping[str, Any], most_tokens: int) -> int:
-    """About how many tokens a message takes where it is shown."""
+    """Estimate how many tokens a message takes where it is shown."""
     tokens = estimate_tokens(plain)
     if plain["role"] == Role.ASSISTANT.value:
         return tokens
@@ -296,9 +296,9 @@ def _shown_tokens(plain: Mapping[str, Any], most_tokens: int) -> int:
 
 
 def _bounded(message: Message, number: int, most_tokens: int | None) -> Message:
-    """A message of the user or of tools, its long parts cut to one length so that all fit in.
+    """Cut the long parts of a user's or tools' message to one length, so that all of them fit.
 
-    What the model itself said is shown as it is: a provider may have signed it.
+    The model's own messages are shown unchanged, because a provider may have signed them.
     """
     if most_tokens is None or message.role is Role.ASSISTANT:
         return message
@@ -317,7 +317,7 @@ def _bounded(message: Message, number: int, most_tokens: int | None) -> Message:
 
 
 def _shown_part(block: Block, size: int, level: int, number: int, place: int) -> Block:
-    """The beginning of a block, and how to read on."""
+    """Return the beginning of a block, and how to read the rest."""
     content = _content(block)
     kept = content[: len(content) * level // size]
     text = (
@@ -336,7 +336,7 @@ def _content(block: Block) -> str:
 
 
 def _level(sizes: Sequence[int], most: int) -> int | None:
-    """The length to which the longest are cut so that all are ``most`` together; None: they are."""
+    """Return the length to cut the longest to, so that all take ``most``; None: they fit."""
     if sum(sizes) <= most:
         return None
     left = most
@@ -357,7 +357,7 @@ def _cut(text: str, most: int) -> str:
 
 
 def _last_turn(transcript: list[Any]) -> int:
-    """Where the newest turn begins, which is never compacted."""
+    """Return where the newest turn begins, which is never compacted."""
     for number in range(len(transcript) - 1, -1, -1):
         if transcript[number]["role"] == Role.ASSISTANT.value:
             return number
@@ -365,7 +365,7 @@ def _last_turn(transcript: list[Any]) -> int:
 
 
 def _is_answer(plain: Mapping[str, Any]) -> bool:
-    """Whether a message answers tool calls of the one before it."""
+    """Whether a message answers tool calls of the message before it."""
     return any(block["kind"] == "tool_result" for block in plain["blocks"])
 
 
@@ -373,7 +373,7 @@ def _task(state: RunState) -> str:
     if not state.goal:
         return ""
     goal = _begun(state, state.goal, PINNED_SHARE, TASK)
-    # The same words whether the user has said more or not: a prompt only grows at its end (P205).
+    # The same words whether or not the user has said more: a prompt only grows at its end (P205).
     text = (
         f"Your task: {goal}\n\nIf the user says more below, what the user says last is your task. "
         "What was said before holds as far as that does not change it."
@@ -389,9 +389,9 @@ def _conditions(state: RunState) -> str:
 
 
 def _begun(state: RunState, text: str, share: int, number: int, place: int = 0) -> str:
-    """As much of a text as its share of the window holds, and how to read on.
+    """Return as much of a text as its share of the window holds, and how to read the rest.
 
-    ``place``: where the text begins in what ``recall`` tells of this number.
+    ``place``: where the text begins in what ``recall`` returns for this number.
     """
     most, size = state.plain["window"].get("most"), _bytes(text)
     if most is None or size <= most // share * BYTES_PER_TOKEN:
@@ -404,7 +404,7 @@ def _begun(state: RunState, text: str, share: int, number: int, place: int = 0) 
 
 
 def _opening_tokens(state: RunState, most_tokens: int) -> int:
-    """What the task, its conditions and the plan take of the window: their shares at most."""
+    """Return what the task, its conditions and the plan take: at most their window shares."""
     shares = (
         (state.goal, PINNED_SHARE),
         (_conditions(state), STANDING_SHARE),
@@ -414,7 +414,7 @@ def _opening_tokens(state: RunState, most_tokens: int) -> int:
 
 
 def _compacted(state: RunState) -> str:
-    """What the turns that are not shown any more came to."""
+    """Summarise the turns that are no longer shown."""
     first = state.first_recent
     if first == 0:
         return ""
@@ -428,7 +428,7 @@ def _compacted(state: RunState) -> str:
     head = f"Messages 0 to {first - 1} of this conversation are not shown any more."
     if lines:
         head += " What you did in them" + (f", after {more} more" if more else "") + ":"
-    # What was noted in turns that are shown is left out: it would change the prompt's beginning.
+    # Notes from turns that are shown are left out: they would change the prompt's beginning.
     turns = sum(one["role"] == Role.ASSISTANT.value for one in state.plain["transcript"][:first])
     noted = [one for one in state.plain["memory"] if one["turn"] <= turns]
     remembered = [f"- {one['name']}: {one['where']}" for one in noted[-MOST_LINES:]]
@@ -442,7 +442,7 @@ def _call_text(state: RunState, asked: Mapping[str, Any]) -> str:
 
 
 def call_text(call: ToolCall) -> str:
-    """A tool call in one short line."""
+    """Write a tool call in one short line."""
     return _shortened(_call(call))
 
 
@@ -452,7 +452,7 @@ def _call(call: ToolCall) -> str:
 
 
 def _standing(state: RunState) -> str:
-    """Where the plan stood when the window was last moved; later turns tell what changed since."""
+    """Return the plan as of the last window move; later turns show what changed since."""
     told = state.plain["window"].get("plan")
     text = _plan_text(state) if told is None else str(told)
     return _begun(state, text, STANDING_SHARE, PLAN)
@@ -469,7 +469,7 @@ def _plan_text(state: RunState) -> str:
 
 
 def _merged(messages: Iterable[Message]) -> Iterator[Message]:
-    """Neighbours of one side as one message: some models refuse two in a row."""
+    """Merge adjacent messages of one side: some models refuse two in a row."""
     held: Message | None = None
     for message in messages:
         if held is None or held.role is not message.role or held.extra or message.extra:
@@ -487,7 +487,7 @@ def _written(message: Message) -> str:
 
 
 def _places(message: Message) -> list[int]:
-    """Where the content of each block begins in what ``_written`` makes of the message."""
+    """Return where the content of each block begins in the text that ``_written`` makes."""
     found, place = [0] * len(message.blocks), 0
     for text, index in _pieces(message):
         if index is not None:
@@ -497,7 +497,7 @@ def _places(message: Message) -> list[int]:
 
 
 def _pieces(message: Message) -> Iterator[tuple[str, int | None]]:
-    """A message as text, in pieces; a piece that is the content of a block comes with its index."""
+    """Yield a message as pieces of text; a piece that is the content of a block has its index."""
     separator = f"{message.role.value}: "
     for index, block in enumerate(message.blocks):
         if isinstance(block, ToolCall):

@@ -1,13 +1,12 @@
-"""Speaking to a run: a message of the user, and the next round of a conversation that had ended.
+"""Talk to a run: send a message of the user, and continue a conversation that had ended.
 
-A message is an event, so it is on record before a run reacts to it, is taken in once, and may be
-sent by any process at any time. A run that had reached its end continues from its beginning, with
-all it has: transcript, plan, receipts, money. The same line twice in a row is one message: it
-resumes the run, or repeats the answer. After something else was said, it is said anew. A
-conversation that had ended continues in the version that is spoken to, whatever version it was in:
-the beats are the same in all of them, and an effect that a model asked for is known by its
-arguments and not by the version. That it moved is in the audit trail. Promises kept here: P72,
-P199, P233.
+A message is an event, so it is on record before a run reacts to it, is received once, and may be
+sent by any process at any time. A run that had ended continues from its first beat, with its
+transcript, plan, receipts and costs. The same words twice in a row are one message: they resume the
+run, or repeat its answer. After another message, the same words are a new message. A conversation
+that had ended continues in the version of the agent that receives the message, because the beats
+are the same in all versions, and an effect that a model asked for is identified by its arguments
+and not by the version. The audit trail records the move. Promises kept here: P72, P199, P233.
 """
 
 from __future__ import annotations
@@ -41,47 +40,47 @@ from nottwice.store.interface import Commit, RunUpdate, Store
 
 
 def send_message(
-    seat: Seat,
+    host: Seat,
     run_id: str,
     message: Spoken,
     *,
     message_id: str | None = None,
     by: str = "a program",
 ) -> Doing[None]:
-    """Say something to a run, once.
+    """Send a message to a run, once.
 
-    Durable: when it returns. Without an id, the same words are the same message until something
-    else was said.
+    Durable: when it returns. Without an id, the same words are the same message until another
+    message is sent.
     """
     payload = to_payload(spoken(message))
     if message_id is None:
         hashed = values.hash_of(payload)[:16]
         message_id = yield Read(lambda store: _id_of(hashed, store.events(run_id, MESSAGE)))
-    yield from telling(seat, run_id, MESSAGE, payload, event_id=message_id, by=by)
+    yield from telling(host, run_id, MESSAGE, payload, event_id=message_id, by=by)
 
 
 def check_hears(run_id: str, run: RunRecord | None) -> None:
-    """Refuse to say something to a run that will never read it."""
+    """Refuse a message to a run that will never read it."""
     if run is not None and run.status is RunStatus.ABORTED:
         raise RunAborted(
-            f"Run {run_id!r} was aborted, so it hears nothing more. Your message was not sent. Say "
-            "it to a run with another id: agent.run('...', goal='...').",
+            f"Run {run_id!r} was aborted, so it receives no more messages. Your message was not "
+            "sent. Send it to a run with another id: agent.run('...', goal='...').",
             run_id=run_id,
         )
 
 
 def is_on_record(busy: RunBusy) -> RunBusy:
-    """The error of a run that another process drives, for the caller who has just spoken to it."""
+    """Return RunBusy with a note that the caller's message is on record."""
     text = busy.message.replace(
         "Nothing was done.",
-        "Your message is on record, and is heard before the next turn of the run. Nothing else was "
+        "Your message is on record, and the run reads it before its next turn. Nothing else was "
         "done.",
     )
     return RunBusy(text, **busy.facts)
 
 
 def _id_of(hashed: str, before: Sequence[EventRecord]) -> str:
-    """The id of a message: that of the newest one, if it says the same and has an id of ours."""
+    """Return the newest message's id, if it is generated and has the same words; else a new id."""
     if before and before[-1].event_id.startswith("message-"):
         if before[-1].event_id.endswith(f"-{hashed}"):
             return before[-1].event_id
@@ -92,7 +91,7 @@ def _id_of(hashed: str, before: Sequence[EventRecord]) -> str:
 
 
 def is_spoken_to(run_id: str) -> Read:
-    """Ask whether a run has ended and has an unheard message."""
+    """Ask whether a run has ended and has a message that it has not read."""
 
     def look(store: Store) -> bool:
         run = store.load_run(run_id)
@@ -102,17 +101,17 @@ def is_spoken_to(run_id: str) -> Read:
     return Read(look)
 
 
-def reopen(seat: Host, graph: Runnable, run_id: str, *, wait_seconds: float) -> Doing[None]:
-    """Let a run that has ended begin its next round, in this version of its agent.
+def reopen(host: Host, graph: Runnable, run_id: str, *, wait_seconds: float) -> Doing[None]:
+    """Let a run that has ended start its next round, in this version of its agent.
 
-    Durable: when it returns. A second caller finds that it has happened, and changes nothing.
+    Durable: when it returns. A second caller finds the run already reopened and changes nothing.
     """
     opening = ownership.Opening(
-        host=seat,
+        host=host,
         run_id=run_id,
         find_tool=registry.find_tool,
         wait_seconds=wait_seconds,
-        # A process that is killed here leaves a run that has ended and can be spoken to again.
+        # If the process is killed here, the run stays ended, and a message can still reopen it.
         as_it_is=True,
     )
     session = yield from ownership.take(opening)
@@ -130,20 +129,20 @@ def reopen(seat: Host, graph: Runnable, run_id: str, *, wait_seconds: float) -> 
             node_id=f"/{graph.id}" if moves else "/",
             old=image,
             new={**image, "position": again.to_plain()},
-            now=seat.clock.now(),
+            now=host.clock.now(),
         )
         if moves:
             yield from _move(session, graph, record)
             return
         session.pending.add_checkpoint(record)
     elif position.node is None:
-        # Another process was faster: the message was heard, and answered.
+        # Another process was faster: the run has read the message and answered.
         status = RunStatus.COMPLETED
     yield from ownership.release(session, None, status=status)
 
 
 def _move(session: Session, graph: Runnable, record: CheckpointRecord) -> Doing[None]:
-    """Bind the run to this version and begin the round, in one commit; then let it go."""
+    """Bind the run to this version and start the round, in one commit; then release it."""
     now, run = session.clock.now(), session.run
     moved = AuditEntry(
         run.workflow_id,
@@ -164,7 +163,7 @@ def _move(session: Session, graph: Runnable, record: CheckpointRecord) -> Doing[
     try:
         yield Write(commit)
     except CommitUnknown:
-        # It may be durable, so nothing may be put back. The next claim finds what there is.
+        # It may be durable, so nothing may be undone. The next claim reads what is stored.
         ownership.let_go(session)
         raise
     except BaseException:

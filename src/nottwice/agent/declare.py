@@ -1,7 +1,7 @@
 """An agent as users write it: ``nt.Agent("triage", version="1.0.0", provider=..., tools=[...])``.
 
-An agent is a graph whose nodes are the beats of the loop, so what holds for graphs holds for it:
-versions, checkpoints, reviews, forks, children, and a resume by running the same line again.
+An agent is a graph whose nodes are the beats of the loop. So everything about graphs applies to it:
+versions, checkpoints, reviews, forks, children, and resuming by running the same line again.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from nottwice.model.saving.cadence import Checkpoints
 from nottwice.model.tool import Duration, parse_duration
 
 BODY = "nottwice.agent 1"
-"""What the beats say, as far as versions are concerned: they are not the user's to bump."""
+"""The version of the beats' behaviour, which users do not bump."""
 INSTRUCTIONS = (
     "You work on a task step by step, with tools. Plan first if the task has several steps, and "
     "say when a step is done. Each tool result tells what really happened; rely on nothing else. "
@@ -63,19 +63,19 @@ class Agent(Graph[RunState]):
 
     ``provider``: the model. ``tools``: protected functions, and other agents to hand tasks to.
     ``budget``: what a run may take before a person is asked. ``instructions``: what the model is
-    told in every request. ``description``: what the model of an agent that this one works for reads
-    about it. ``answer``: the type of its answer, a pydantic model, say; ``state.value`` has it, and
-    an answer that does not fit is asked for again. ``context``: a function from the run's state to
-    what the model sees; ``context_tokens`` bounds how much of the conversation it is shown.
-    ``summarise``: a function from messages of the user, of which there are too many to show, to a
-    text that is shown instead. ``checkpoints``: when beats become durable, in the words of every
-    graph; each beat is a step, and replies and effects always are. ``done_when``: what must be true
-    at the end of every run, in words or as a function of the state; a run's own conditions add to
-    it. ``policy``: a function, or several, that see every call of its runs, and of the workers that
-    it starts, before it is made, and may refuse it. ``options`` go to the provider's SDK.
-    ``time_limit``: how long to wait for a reply; else as long as the provider does. ``retry``: how
-    often to ask at first when the model cannot answer; then the run waits on timers, and fails
-    after ``give_up_after``.
+    told in every request. ``description``: what the model of a boss reads about this agent.
+    ``answer``: the type of its answer, such as a pydantic model; ``state.value`` has it, and an
+    answer that does not fit is asked for again. ``context``: a function from the run's state to
+    what the model sees; ``context_tokens`` limits how much of the conversation it is shown.
+    ``summarise``: a function from the user's messages that do not fit to a text, which is shown
+    instead. ``checkpoints``: when beats become durable, as for every graph; each
+    beat is a step. Replies and effects are always durable. ``done_when``: what must be true at the
+    end of every run, in words or as a function of the state; a run can add conditions.
+    ``policy``: one or more functions that see every call of its runs, and of the workers that it
+    starts, before it is made, and may refuse it. ``options`` go to the provider's SDK.
+    ``time_limit``: how long to wait for a reply; by default as long as the provider does.
+    ``retry``: how often to ask at first when the model cannot answer; then the run waits on
+    timers, and fails after ``give_up_after``.
     """
 
     converses = True
@@ -136,19 +136,19 @@ class Agent(Graph[RunState]):
         self.conditions, self._declared_checks = _read_conditions(name, done_when)
         conditions.check_functions(name, self.conditions, self._declared_checks)
         self._passed: dict[str, dict[str, Check]] = {}
-        """The functions that runs which are being advanced were given, by run."""
+        """The functions passed to the runs that this process is advancing, by run."""
         self.loop = Beats(self)
         loop.declare(self, self.loop)
 
     def belong_to(self, policies: tuple[Policy, ...], beside: Sequence[Graph[Any]]) -> None:
-        """Be part of an app with these policies, as are the agents that work for this one."""
+        """Join an app with these policies; the agents that work for this one join, too."""
         super().belong_to(policies, beside)
         for worker in self.workers:
             worker.belong_to(policies, beside)
 
     @property
     def hooks(self) -> dict[str, Callable[..., Any]]:
-        """The functions of the user that run in its beats and are no tools, by what they are."""
+        """The user's functions that run in its beats and are not tools, by their role."""
         found: dict[str, Callable[..., Any]] = {}
         if self._context is not None:
             found["context"] = self._context
@@ -158,13 +158,13 @@ class Agent(Graph[RunState]):
         return found | {f"done_when {name!r}": check for name, check in checks}
 
     def make_context(self, state: RunState) -> Context:
-        """What the model sees in its next request."""
+        """Return what the model sees in its next request."""
         if self._context is not None:
             return self._context(state)
         return self.default_context(state)
 
     def default_context(self, state: RunState) -> Context:
-        """The task, what was compacted, what was said lately, and where the plan stands."""
+        """The task, what was compacted, the recent messages, and the state of the plan."""
         told = self.instructions
         if self.answer_type is not None:
             told = f"{told}\n\n{self.answer_type.instructions}"
@@ -186,16 +186,16 @@ class Agent(Graph[RunState]):
         settle_timeout: Duration = "60s",
         wait: Duration | None = None,
     ) -> Outcome[RunState]:
-        """Work on a task: start it, resume it, or tell how it ended; there is no difference.
+        """Work on a task: start it, resume it, or report how it ended. The line is the same.
 
-        ``goal``: what is to be done; like ``message``, a text, or a list of texts and files,
-        ``["What is this?", nt.agent.File("scan.png")]``. ``done_when``: what must be true then, in
-        words or as a function of the state; one that is not known to be true sends the model back
-        to work. Say it with the goal; a process that resumes the run may pass its functions again.
-        ``plan``: steps to begin with. ``message``: say something to the run, which continues even
-        if it had ended; ``message_id`` tells two messages of the same words apart. Returns when the
-        run is finished or waits; ``store`` and ``wait`` as for graphs. ``input`` is all of it as
-        one dict.
+        ``goal``: what to do; like ``message``, a text, or a list of texts and files,
+        ``["What is this?", nt.agent.File("scan.png")]``. ``done_when``: what must be true at the
+        end, in words or as a function of the state; a condition without evidence sends the model
+        back to work. Pass it with the goal; a process that resumes the run may pass its functions
+        again. ``plan``: steps to begin with. ``message``: send a message to the run, which
+        continues even if it had ended; ``message_id`` tells two messages with the same words
+        apart. Returns when the run is finished or waits; ``store`` and ``wait`` as for graphs.
+        ``input``: all of it as one dict.
         """
         check_not_importing(f"Run {run_id!r} is opened")
         running.check_no_loop(self, "await agent.arun(...)")
@@ -221,7 +221,7 @@ class Agent(Graph[RunState]):
         settle_timeout: Duration = "60s",
         wait: Duration | None = None,
     ) -> Outcome[RunState]:
-        """The same without blocking the event loop; the model and async tools run in it."""
+        """Do the same without blocking the event loop; the model and async tools run in it."""
         check_not_importing(f"Run {run_id!r} is opened")
         with self._told(run_id, input, goal, done_when, plan) as (told, again):
             ledger = ledger_of(store)
@@ -232,16 +232,16 @@ class Agent(Graph[RunState]):
             return await drive_async(talked, ledger)
 
     def outcome(self, run_id: str, *, store: AnyStore = None) -> Outcome[RunState]:
-        """How far a run came, as the ledger has it, and what it has cost; nothing is run."""
+        """Return how far a run has come and what it has cost, from the ledger; nothing is run."""
         ledger = ledger_of(store, create=False)
         return with_costs(ledger.store, super().outcome(run_id, store=ledger))
 
     def effects(self, run_id: str, *, store: AnyStore = None) -> list[AgentEffect]:
-        """What a run did to the world, as the ledger has it, oldest first."""
+        """Return what a run did to the world, from the ledger, oldest first."""
         return effects_of(ledger_of(store, create=False).store, run_id)
 
     def fingerprint(self) -> Fingerprint:
-        """What makes this agent this agent: its loop and its tools. What it is told may change."""
+        """Return what identifies this agent: its loop and its tools. Its texts may change."""
         definition = self.definition()
         with self._guard:
             if self._fingerprint is None:
@@ -255,16 +255,16 @@ class Agent(Graph[RunState]):
             return self._fingerprint
 
     def check_for(self, run_id: str, condition: str) -> Check | None:
-        """The function that tells whether a condition is met; None: it is one in words."""
+        """Return the function that checks a condition; None: it is a condition in words."""
         name = conditions.function_of(condition)
         if name is None:
             return None
         check = self._passed.get(run_id, {}).get(name) or self._declared_checks.get(name)
         if check is None:
             raise ConditionUnknown(
-                f"Run {run_id!r} is done when {condition} says so: a function that was passed as "
-                "done_when= where the run was started, and that this process does not have. The "
-                "run keeps what it has, and nothing is judged without the function. Resume it with "
+                f"Run {run_id!r} is done when {condition} says so. This function was passed as "
+                "done_when= when the run was started, and this process does not have it. The run "
+                "keeps its state, and nothing is judged without the function. Resume it with "
                 f"the function, agent.run({run_id!r}, done_when=[{name}]), or declare it with the "
                 f"agent, Agent(..., done_when=[{name}]), in the process that resumes it.",
                 run_id=run_id,
@@ -280,13 +280,13 @@ class Agent(Graph[RunState]):
         known: RunRecord | None,
         goes_on: bool,
     ) -> None:
-        """Refuse a run whose conditions cannot be judged here, before anything happens."""
+        """Refuse a run whose conditions cannot be checked here, before anything happens."""
         if known is None:
             self._check_functions(run_id, told)
             if again:
                 raise UsageError(
                     f"There is no run {run_id!r}, and done_when=... belongs to a goal. Nothing was "
-                    f"started. Say it: agent.run({run_id!r}, goal='...', done_when=[...])."
+                    f"started. Give both: agent.run({run_id!r}, goal='...', done_when=[...])."
                 )
             return
         own = conditions.began_with(known)
@@ -300,7 +300,7 @@ class Agent(Graph[RunState]):
             self.check_for(run_id, condition)
 
     def _check_functions(self, run_id: str, told: Mapping[str, Any] | None) -> None:
-        """Refuse to start a run that names a function which is not there to be called."""
+        """Refuse to start a run that names a function which does not exist."""
         asked = (told or {}).get("done_when", ())
         for condition in asked if isinstance(asked, list | tuple) else ():
             try:
@@ -324,10 +324,10 @@ class Agent(Graph[RunState]):
         done_when: Iterable[str | Check],
         plan: Iterable[str],
     ) -> Iterator[tuple[dict[str, Any] | None, tuple[str, ...]]]:
-        """What the run begins with; None if nothing is said, as for a run that is resumed.
+        """Return the input of the run, or None if there is none, as for a run that is resumed.
 
-        With it come the conditions that a run is told again. Functions that are passed to a run are
-        known for as long as it is advanced.
+        Also return the conditions that the caller passes again. Functions passed to a run are
+        known while this process advances it.
         """
         if isinstance(plan, str):
             raise UsageError("plan takes a list of texts. Nothing was started. Write ['...'].")
@@ -335,8 +335,8 @@ class Agent(Graph[RunState]):
         for name, check in passed.items():
             if self._declared_checks.get(name, check) is not check:
                 raise UsageError(
-                    f"Run {run_id!r} was given a function {name!r}, and agent {self.name!r} is "
-                    "done when another one of that name says so. Nothing was started. A run adds "
+                    f"Run {run_id!r} was given a function {name!r}, but agent {self.name!r} has "
+                    "another function of that name in done_when. Nothing was started. A run adds "
                     "to the conditions of its agent; give yours another name."
                 )
         steps = list(plan)
@@ -344,7 +344,7 @@ class Agent(Graph[RunState]):
         if goal is not None or steps or (named and given is not None):
             if given is not None or goal is None:
                 raise UsageError(
-                    "A task is told with goal=..., and with it done_when=... and plan=...; or all "
+                    "Give a task with goal=..., and with it done_when=... and plan=...; or all "
                     "of it as one dict, input={'goal': ...}. Nothing was started."
                 )
             told = {**_task(goal), "done_when": list(named), "plan": steps}
@@ -364,14 +364,14 @@ class Agent(Graph[RunState]):
             tool = conditions.bound_to(condition) if isinstance(condition, str) else None
             if tool is not None and tool not in self.toolbox.offered:
                 raise UsageError(
-                    f"Agent {self.name!r} is done when {condition!r}, and has no tool {tool!r}, so "
-                    "there could never be that receipt. Nothing was started. It has: "
+                    f"Agent {self.name!r} is done when {condition!r}, but it has no tool {tool!r}, "
+                    "so there could never be that receipt. Nothing was started. It has: "
                     f"{', '.join(self.toolbox.offered) or 'none'}."
                 )
 
 
 def _task(goal: Spoken) -> dict[str, Any]:
-    """What is to be done, in words, and the files that belong to it."""
+    """Return the goal in words, and the files that belong to it."""
     if isinstance(goal, str):
         return {"goal": goal}
     message = spoken(goal, word="goal")
@@ -383,7 +383,7 @@ def _task(goal: Spoken) -> dict[str, Any]:
 def _read_conditions(
     agent: str, given: Iterable[str | Check]
 ) -> tuple[tuple[str, ...], dict[str, Check]]:
-    """What must be true at the end, as it is on record, and the functions that tell, by name."""
+    """Return the recorded form of the conditions, and their functions by name."""
     if isinstance(given, str):
         raise UsageError("done_when takes a list. Nothing was started. Write done_when=['...'].")
     asked = list(given)
@@ -396,7 +396,7 @@ def _read_conditions(
 
 
 def checks_by_name(agent: str, checks: Iterable[Check]) -> dict[str, Check]:
-    """Functions that tell whether a task is done, each by its name, which is what is on record."""
+    """Return the functions that check whether a task is done, by name: the name is on record."""
     found: dict[str, Check] = {}
     for check in checks:
         name = getattr(check, "__name__", "")
@@ -412,56 +412,56 @@ def checks_by_name(agent: str, checks: Iterable[Check]) -> dict[str, Check]:
             )
         if found.setdefault(name, check) is not check:
             raise UsageError(
-                f"Two functions {name!r} tell whether agent {agent!r} is done. Nothing was "
+                f"Two functions {name!r} check whether agent {agent!r} is done. Nothing was "
                 "started. Give one of them another name."
             )
     return found
 
 
 def _conversing(
-    seat: Host,
+    host: Host,
     asked: running.Asked,
     message: Spoken | None,
     message_id: str | None,
     check_resumed: Callable[[RunRecord | None, bool], None],
 ) -> Doing[Outcome[Any]]:
-    """Take part in a conversation: say something, and advance the run until it has answered."""
+    """Send the message, if there is one, and advance the run until it has answered."""
     graph, run_id = asked.graph, check_id(asked.run_id, what="The run id")
-    check_policed(seat.policies, graph, run_id)
+    check_policed(host.policies, graph, run_id)
     known = yield running.load(run_id)
     if known is None and asked.input is None and message is None:
         raise UsageError(
-            f"There is no run {run_id!r} in {seat.store.location}, and nothing says what is to be "
-            f"done. Nothing was started. Say it: agent.run({run_id!r}, goal='...')."
+            f"There is no run {run_id!r} in {host.store.location}, and no goal was given. "
+            f"Nothing was started. Give one: agent.run({run_id!r}, goal='...')."
         )
     if message is not None:
         conversation.check_hears(run_id, known)
     spoken_to = message is not None or (yield conversation.is_spoken_to(run_id))
     over_elsewhere = known is not None and running.is_over_elsewhere(graph, known)
     if known is not None and over_elsewhere and not spoken_to:
-        return (yield from costs_told((yield from running.telling(seat, graph, known))))
-    # Whatever is wrong with the rest is said before the message is.
+        return (yield from costs_told((yield from running.telling(host, graph, known))))
+    # Other errors are raised before the message is sent.
     yield Read(lambda store: check_unchanged(store, graph))
-    yield from running.beginning(asked, known, now=seat.clock.now(), moves=over_elsewhere)
+    yield from running.beginning(asked, known, now=host.clock.now(), moves=over_elsewhere)
     check_resumed(known, spoken_to or known is None or not known.status.is_final)
     if message is None:
-        return (yield from _until_answered(seat, asked))
-    yield from conversation.send_message(seat, run_id, message, message_id=message_id)
+        return (yield from _until_answered(host, asked))
+    yield from conversation.send_message(host, run_id, message, message_id=message_id)
     try:
-        return (yield from _until_answered(seat, asked))
+        return (yield from _until_answered(host, asked))
     except RunBusy as busy:
         raise conversation.is_on_record(busy) from None
 
 
-def _until_answered(seat: Host, asked: running.Asked) -> Doing[Outcome[Any]]:
-    """Advance the run until nothing that was said to it is unheard, or it waits."""
+def _until_answered(host: Host, asked: running.Asked) -> Doing[Outcome[Any]]:
+    """Advance the run until it has read every message, or it waits."""
     graph, run_id = asked.graph, asked.run_id
     while True:
         if (yield conversation.is_spoken_to(run_id)):
             yield Read(lambda store: check_unchanged(store, graph))
             seconds = asked.acquire_seconds()
-            yield from conversation.reopen(seat, graph, run_id, wait_seconds=seconds)
-        outcome = yield from running.running(seat, asked)
+            yield from conversation.reopen(host, graph, run_id, wait_seconds=seconds)
+        outcome = yield from running.running(host, asked)
         if not (yield conversation.is_spoken_to(run_id)):
             return (yield from costs_told(outcome))
 
@@ -493,7 +493,7 @@ def _refuse_old_word(name: str, cadence: Any) -> None:
     if cadence is not None:
         same = "every_step" if cadence == "every_beat" else cadence
         raise UsageError(
-            f"Agent {name!r} has cadence={cadence!r}. The word is checkpoints=, as for runs and "
+            f"Agent {name!r} has cadence={cadence!r}. The option is checkpoints=, as for runs and "
             f"graphs. Nothing happened. Write checkpoints={same!r}."
         )
 
@@ -502,7 +502,7 @@ def _checked_provider(name: str, provider: Any) -> Provider:
     if isinstance(provider, Provider):
         return provider
     raise UsageError(
-        f"Agent {name!r} was given {provider!r} as its provider, which cannot be asked. Nothing "
+        f"Agent {name!r} was given {provider!r} as its provider, but it is not one. Nothing "
         "happened. A provider has model, price, complete and acomplete."
     )
 
@@ -515,7 +515,7 @@ def _checked_budget(name: str, budget: Any, provider: Provider) -> Budget:
         )
     if budget.usd is not None and provider.price is None:
         raise UsageError(
-            f"Agent {name!r} has a budget in dollars, and the price of {provider.model!r} is not "
+            f"Agent {name!r} has a budget in dollars, but the price of {provider.model!r} is not "
             "known, so it could not be kept. Nothing happened. Tell the provider its price, or "
             "give a budget in tokens."
         )

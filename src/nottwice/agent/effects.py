@@ -12,7 +12,7 @@ from nottwice.store.interface import Store
 
 @frozen_record(frozen=True, slots=True)
 class AgentEffect:
-    """One effect as the ledger has it."""
+    """One effect as recorded in the ledger."""
 
     receipt_id: str
     tool: str
@@ -20,16 +20,16 @@ class AgentEffect:
     status: str
     """``done``, ``failed``, or in doubt: ``pending`` or ``unknown``."""
     key: str | None
-    """What its upstream recognises it by."""
+    """The key by which its upstream recognises it."""
     label: str | None
-    """What tells a deliberate repeat from the first time."""
+    """The label that tells a deliberate repeat from the first call."""
     result: Any
     attempts: int
     started_at: float
 
 
 def effects_of(store: Store, run_id: str) -> list[AgentEffect]:
-    """The effects of a run, oldest first."""
+    """Return the effects of a run, oldest first."""
     return [_effect(row) for row in store.calls(run_id) if row.replay_class.effectful]
 
 

@@ -1,8 +1,8 @@
-"""How is a model shown an image or a document? By a reference on record, and the bytes at the end.
+"""How is a model shown an image or a document? The record has a reference; the bytes are read last.
 
-The ledger keeps where a file is, its SHA-256 and its size, never its bytes. A provider reads them
-when it makes a request, and only if they are still the same: a model is never shown other bytes
-than the ones that were meant. Promise kept here: P208.
+The ledger keeps a file's place, its SHA-256 and its size, never its bytes. A provider reads the
+bytes when it makes a request, and only if they are unchanged: a model never sees other bytes than
+those that were meant. Promise kept here: P208.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ PDF = "application/pdf"
 _TEXTS = ("application/json", "application/xml", "application/yaml", "application/x-yaml")
 _URL = ("https://", "http://")
 MOST_BYTES = 30_000_000
-"""The APIs take requests of about 32 MB, and the bytes travel as text, a third longer."""
+"""The APIs accept requests of about 32 MB, and the bytes are sent as text, a third longer."""
 IMAGE_TOKENS = 5_000
-"""What the largest image takes that a model looks at without making it smaller."""
+"""The tokens of the largest image that a model views without scaling it down."""
 PAGE_TOKENS = 4_500
 UNSEEN_TOKENS = 50_000
-"""For a document behind an address, whose length is unknown here."""
+"""For a document at an address, whose length is unknown here."""
 _PAGE = re.compile(rb"/Type\s*/Page\b(?!s)")
 _BYTES_PER_TOKEN = 3
 
@@ -38,18 +38,18 @@ class File:
     """A file that a model is shown, in a message or as the result of a tool.
 
     ``where``: a path, which is read now for its hash, or the address of an image or a PDF, which
-    the provider's side loads. ``media_type``: guessed from the name if you do not say it: a PNG,
-    JPEG, GIF or WebP, a PDF, or text. The rest is filled in.
+    the provider downloads. ``media_type``: guessed from the name by default: a PNG, JPEG, GIF or
+    WebP image, a PDF, or text. The other fields are filled in.
     """
 
     kind: ClassVar[str] = "file"
     where: str | Path
     media_type: str = ""
     sha256: str | None = None
-    """Of its bytes when it was referred to. None: it is an address, which is not read."""
+    """The hash of its bytes when it was referenced. None: it is an address, which is not read."""
     size_bytes: int = 0
     tokens: int = 0
-    """About how many it takes, rather too many than too few."""
+    """An estimate of its tokens, rather too many than too few."""
 
     def __post_init__(self) -> None:
         where = str(self.where)
@@ -71,7 +71,7 @@ class File:
 
     @property
     def is_address(self) -> bool:
-        """Whether it is loaded from the web by the provider's side."""
+        """Whether the provider downloads it from the web."""
         return str(self.where).startswith(_URL)
 
     @property
@@ -80,7 +80,7 @@ class File:
 
     @property
     def name(self) -> str:
-        """Its name without the folders before it."""
+        """Its name without folders."""
         path = urlsplit(str(self.where)).path if self.is_address else str(self.where)
         return unquote(path.rstrip("/").rpartition("/")[2]) or "file"
 
@@ -103,7 +103,7 @@ class File:
 def recorded_file(
     where: str, media_type: str, sha256: str | None, size_bytes: int, tokens: int
 ) -> File:
-    """A reference that is on record. TypeError for one that nottwice cannot have written."""
+    """Read a recorded reference. TypeError if nottwice cannot have written it."""
     if type(where) is not str or not (sha256 or where.startswith(_URL)):
         raise TypeError(f"{where!r} is no reference to a file")
     try:
@@ -113,10 +113,10 @@ def recorded_file(
 
 
 def load(file: File, *, needed: bool) -> bytes | str:
-    """The bytes of a file; or, where the run can continue without, a text that says why it is gone.
+    """Return the bytes of a file, or a text that says why it is missing, if the run can do without.
 
-    ``needed``: the user has just sent it, so it must be there as it was: else FileChanged, and
-    nothing is asked.
+    ``needed``: the user has just sent it, so it must be there unchanged. Otherwise FileChanged is
+    raised, and the model is not asked.
     """
     where = str(file.where)
     try:
@@ -130,14 +130,14 @@ def load(file: File, *, needed: bool) -> bytes | str:
     if not needed:
         return f"(The file {file.name} belongs here, and is not shown: {lost}.)"
     raise FileChanged(
-        f"The file {where} is to be shown to a model, and {lost}. The model was not asked. Put the "
+        f"The model should see the file {where}, but {lost}. The model was not asked. Put the "
         "file back as it was and run the same line again; or send a message, and the run continues "
         "without the file."
     )
 
 
 def files_in(value: Any) -> Iterator[File]:
-    """The files in the result of a tool: itself, or in lists and dicts."""
+    """Yield the files in a tool's result: the result itself, or parts of lists and dicts."""
     if isinstance(value, File):
         yield value
     elif isinstance(value, list | tuple):
@@ -149,9 +149,9 @@ def files_in(value: Any) -> Iterator[File]:
 
 
 def tokens_in(plain: Any) -> int:
-    """How many tokens the files of messages take, as plain data.
+    """Return how many tokens the files of messages take, as plain data.
 
-    Only where a message has its files: what looks like one in a model's arguments is none.
+    Only real files of a message count, not data in a model's arguments that looks like one.
     """
     if isinstance(plain, list | tuple):
         return sum(tokens_in(each) for each in plain)
@@ -172,22 +172,19 @@ def _check_kind(where: str, kind: str) -> None:
     if "://" in where and not where.startswith(_URL):
         raise UsageError(
             f"nt.agent.File({where!r}) is neither a path nor a web address. Nothing was sent. Give "
-            "a "
-            "path, or an address that begins with https://."
+            "a path, or an address that begins with https://."
         )
     if kind in (*IMAGES, PDF) or (is_text and not where.startswith(_URL)):
         return
     if is_text:
         raise UsageError(
-            f"nt.agent.File({where!r}) is text behind an address, which models cannot load. "
-            "Nothing was "
-            "sent. Download it and give the path."
+            f"nt.agent.File({where!r}) is text at an address, which models cannot load. Nothing "
+            "was sent. Download it and give the path."
         )
     raise UsageError(
-        f"nt.agent.File({where!r}) is {kind or 'of a kind that its name does not tell'}, and "
-        "models are "
-        "shown PNG, JPEG, GIF and WebP images, PDF documents and text. Nothing was sent. Convert "
-        "it, or say what it is: nt.agent.File(..., 'image/png')."
+        f"nt.agent.File({where!r}) is {kind or 'of a kind that its name does not tell'}, but "
+        "models only see PNG, JPEG, GIF and WebP images, PDF documents and text. Nothing was sent. "
+        "Convert it, or say what it is: nt.agent.File(..., 'image/png')."
     )
 
 
@@ -202,8 +199,7 @@ def _read(where: str) -> bytes:
     if len(content) > MOST_BYTES:
         raise UsageError(
             f"nt.agent.File({where!r}) has more than {MOST_BYTES:,} bytes, which no model API "
-            "takes. "
-            "Nothing was sent. Give a smaller one."
+            "accepts. Nothing was sent. Give a smaller one."
         )
     return content
 
@@ -213,6 +209,6 @@ def _estimate(kind: str, content: bytes) -> int:
         return IMAGE_TOKENS
     if kind != PDF:
         return len(content) // _BYTES_PER_TOKEN + 1
-    # In a compressed PDF the pages cannot be counted.
+    # The pages of a compressed PDF cannot be counted.
     pages = len(_PAGE.findall(content)) or len(content) // 50_000 + 1
     return pages * PAGE_TOKENS

@@ -1,10 +1,10 @@
-"""What became of a call whose tool or worker was removed before the model was told (L5)?
+"""What became of a call whose tool or worker was removed before the model got its result (L5)?
 
-A reply asks for two things, the process is killed in the second, and the next deploy lacks the tool
-of the first. Its row is still in the ledger. "Nothing was done" would be a lie that a model acts
-on, so the row answers: by its tool's name and its arguments, for what identifies a call in full is
-known only to the tool. A worker left a run of its own, which answers the same way; see
-``gone_workers.py``. Promises kept here: P71, P231.
+A reply asks for two things, the process is killed during the second, and the next deploy lacks the
+tool of the first. Its row is still in the ledger. Telling the model "nothing was done" would be
+wrong, and the model would act on it. So the row answers. It is found by the tool's name and its
+arguments, because only the tool can compute the full identity of a call. A worker has left its own
+run, which answers the same way; see ``gone_workers.py``. Promises kept here: P71, P231.
 """
 
 from __future__ import annotations
@@ -41,30 +41,30 @@ _NOT_ALLOWED = tuple(
     f"{kind.__module__}.{kind.__qualname__}" for kind in (DeniedByPolicy, RejectedByReviewer)
 )
 _DID_NOT_HAPPEN = "nottwice.agent.gone.DidNotHappen"
-"""The type of the failure on record; no such exception is ever raised."""
+"""The type of the recorded failure; no such exception is ever raised."""
 
 
 class Gone(Protocol):
-    """What is on record of a call whose tool or worker the agent no longer has."""
+    """What is on record about a call whose tool or worker the agent no longer has."""
 
     @property
     def receipt_id(self) -> str: ...
 
     @property
     def outcome(self) -> str:
-        """What became of it, in the words of ``RunState.asked``."""
+        """What became of it, as one of the values in ``RunState.asked``."""
 
     def text(self, known: Sequence[str], most_characters: int) -> str:
-        """What the model is told about it; ``known``: the tools that it has."""
+        """Return what the model is told about it; ``known``: the tools that it has."""
 
 
 def on_record(
     scope: Scope, offered: Collection[str], state: RunState, calls: Sequence[ToolCall]
 ) -> Doing[dict[int, Gone]]:
-    """What the ledger has of a reply's calls whose tools are gone, by the index of the call.
+    """Return what the ledger has about a reply's calls without a tool, by the index of the call.
 
-    Raises RunBlocked if a tool's call is in doubt, and RunWaits if a worker is not over: neither is
-    told to a model. Durable: the review about it, when it raises; what a person decided, when it
+    Raises RunBlocked if a tool's call is in doubt, and RunWaits if a worker has not ended: a model
+    is told about neither. Durable: the review, when it raises; a person's decision, when it
     returns.
     """
     missing = {
@@ -89,7 +89,7 @@ def on_record(
 
 @frozen_record(frozen=True, slots=True)
 class GoneCall:
-    """The call of a tool that is gone, which is not in doubt."""
+    """The call of a removed tool, which is not in doubt."""
 
     row: CallRow
 
@@ -119,10 +119,10 @@ class GoneCall:
 
 
 def _settled(session: Session, row: CallRow) -> Doing[CallRow]:
-    """The row, if nothing about it is in doubt, or if a person has said that it did not happen.
+    """Return the row if it is not in doubt, or if a person has decided that it did not happen.
 
-    That decision would license another attempt, which no tool is left to make. So it ends the doubt
-    here: the call failed without effect (P231).
+    Usually that decision allows another attempt, but here no tool is left to make it. So it ends
+    the doubt: the call failed without effect (P231).
     """
     while row.status.in_doubt:
         reviews = yield from reviews_of(session, row)
@@ -137,7 +137,7 @@ def _settled(session: Session, row: CallRow) -> Doing[CallRow]:
             used = (ReviewWrite(review.used(now=now), review.version),)
             yield from session.commit_row(ended, after=row, reviews=used)
         except Outdated:
-            # The person took the decision back at this very moment: look again.
+            # The person took the decision back at the same moment: read it again.
             continue
         row = ended
     return row
@@ -148,7 +148,7 @@ def _denies(decision: Decision | None) -> bool:
 
 
 def _is_fresh(row: CallRow, told: dict[str, str]) -> bool:
-    """Whether a model asked for it, and was not told yet what became of it."""
+    """Whether a model asked for it, and has not been told yet what became of it."""
     where = row.identity
     of_a_model = where.checkpoint_id == FIRST_CHECKPOINT and where.node_id.startswith(
         f"{ROOT_NODE}["
@@ -160,13 +160,13 @@ def _is_fresh(row: CallRow, told: dict[str, str]) -> bool:
 
 
 def _matched(missing: dict[int, ToolCall], rows: Sequence[CallRow]) -> dict[int, CallRow]:
-    """Each call with its row: by what it says, and else in the order in which both came."""
+    """Match each call with its row: by its arguments, else in order."""
     found: dict[int, CallRow] = {}
     for index, call in missing.items():
         fitting = next((row for row in rows if _fits(row, call)), None)
         if fitting is not None:
             found[index] = fitting
-    # A tool may have read "7" as 7. The model is told the arguments on record, whichever it is.
+    # A tool may have read "7" as 7. In any case, the model is told the recorded arguments.
     left = [row for row in rows if row not in found.values()]
     for index, call in missing.items():
         same = [row for row in left if row.identity.tool_name == call.name]

@@ -1,9 +1,9 @@
-"""What did a worker do that was removed before its boss was told of it (A5, L5)?
+"""What did a worker do, if it was removed before its boss got its report (A5, L5)?
 
-The run of the worker is in the ledger, with its receipts. If it is over, that is what the model is
-told. If it is not, the boss waits: a later deploy may have the worker again, which would then
-continue, and a model that believed otherwise would have had the same done in another way. A review
-tells people to deploy the worker or to abort its run. Promise kept here: P230.
+The worker's run is in the ledger, with its receipts. If it has ended, the model is told how. If
+not, the boss waits: a later deploy may have the worker again, and the run would continue. A model
+that believed otherwise would meanwhile do the same work in another way. A review asks people to
+deploy the worker or to abort its run. Promise kept here: P230.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _OVER = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.ABORTED)
 def on_record(
     scope: Scope, told: Mapping[str, str], missing: Mapping[int, ToolCall]
 ) -> Doing[dict[int, GoneWorker]]:
-    """What the workers did that these calls handed a task to, by the index of the call.
+    """Return what the workers did for these calls, by the index of the call.
 
-    ``told``: what became of earlier calls, by receipt. Raises RunWaits if one is not over.
+    ``told``: what became of earlier calls, by receipt. Raises RunWaits if a worker has not ended.
     Durable: the review about it, when it raises.
     """
     run_id, found = scope.session.run_id, dict[int, GoneWorker]()
@@ -59,7 +59,7 @@ def on_record(
 
 
 def _spawned_by(scope: Scope, name: str, child: RunRecord) -> CallIdentity:
-    """The call that handed the task over: what ``acting`` would make of it with the worker."""
+    """Return the call that handed over the task, as ``acting`` would build it with the worker."""
     with not_believed(f"The input of run {child.workflow_id!r}"):
         began_with = values.decode_object(child.given_input())
     whole = run_wide(scope)
@@ -74,28 +74,28 @@ def _reader(name: str, receipt_id: str, child: RunRecord) -> Any:
 
 @frozen_record(frozen=True, slots=True)
 class GoneWorker:
-    """The run of a worker that is gone, which is over."""
+    """The ended run of a removed worker."""
 
     name: str
     receipt_id: str
     status: RunStatus
     failure: Failure | None
     answer: str
-    """What it reported; empty if it reported nothing."""
+    """Its report; empty if there is none."""
     done: tuple[str, ...]
-    """Its effects, and those of its own workers, as they were called."""
+    """Its effects and those of its own workers, written as calls."""
     unknown: tuple[str, ...]
-    """What it may or may not have done."""
+    """Calls that may or may not have happened."""
 
     @property
     def outcome(self) -> str:
-        """What became of it, in the words of ``RunState.asked``."""
+        """What became of it, as one of the values in ``RunState.asked``."""
         if self.status is RunStatus.COMPLETED:
             return "done"
         return "unavailable" if may_be_resumed(self.failure) else "failed"
 
     def text(self, known: Sequence[str], most_characters: int) -> str:
-        """What the model is told about it: like every report of a worker, all of it."""
+        """Return what the model is told about it: like every report of a worker, in full."""
         report = self.answer or f"{self.name} has finished its task."
         if self.status is not RunStatus.COMPLETED:
             report = wording.worker_ended(

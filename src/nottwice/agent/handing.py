@@ -1,8 +1,8 @@
-"""May an agent hand a task to a worker? The policies are asked, by the worker's name.
+"""May an agent hand a task to a worker? The policies are asked, with the worker's name.
 
-A worker is called like a tool, so a policy that lists what may be called lists workers, too. It is
-asked once, before the worker's run begins, and never about one that has begun. What the worker
-itself calls is asked about in its own run. Promise kept here: P237.
+A model calls a worker like a tool, so a policy that lists the allowed tools must list workers, too.
+It is asked once, before the worker's run starts, and never about a run that has started. The
+worker's own calls are checked in its own run. Promise kept here: P237.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from nottwice.model.tool import Tool
 
 
 def admit(place: Scope, worker: Graph[Any], call: ToolCall) -> Doing[None]:
-    """Ask the policies of the run; raises what they make of it.
+    """Ask the policies of the run. Raises what their ruling requires.
 
     Durable: a denial, or the review about it, when it raises.
     """
@@ -38,7 +38,7 @@ def admit(place: Scope, worker: Graph[Any], call: ToolCall) -> Doing[None]:
 
 
 def _nothing() -> None:
-    """What handing over does by itself; the worker's run does the rest."""
+    """Handing over does nothing by itself: the worker's run does the work."""
 
 
 _HANDING: Tool = own_tool("handing", _nothing, Any, what="that a task may be handed over")

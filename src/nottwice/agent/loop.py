@@ -1,14 +1,14 @@
 """The loop: plan → context → reason → act → observe → learn, each beat a checkpoint (A2).
 
-    plan     takes in what the user said meanwhile, and begins a turn
-    context  chooses what the model sees; compacts what does not fit any more
-    reason   asks the model, within the budget, about all that the user has said by then; its reply
-             is durable before anything follows
+    plan     receives what the user has said, and starts a turn
+    context  chooses what the model sees; compacts what no longer fits
+    reason   asks the model, within the budget, about everything the user has said so far; its
+             reply is durable before anything follows
     act      does what the reply asks for, each effect once for the whole run
-    observe  looks whether the model goes round in circles
+    observe  checks whether the model goes in circles
     learn    keeps plan, evidence and memory; decides whether the task is done
 
-Each is a node of a graph like any other: it is handed what is on record, and returns what changes.
+Each is a node of a graph like any other: it gets the recorded state, and returns what changes.
 Promises kept here: P67, P68, P74, P192, P193.
 """
 
@@ -57,7 +57,7 @@ Check = Callable[[RunState], Any]
 
 
 class Harness(Protocol):
-    """What the beats need to know of their agent."""
+    """What the beats need to know about their agent."""
 
     provider: Provider
     budget: Budget
@@ -69,7 +69,7 @@ class Harness(Protocol):
     give_up_seconds: float
     time_limit_seconds: float | None
     conditions: tuple[str, ...]
-    """What must be true at the end of every run, whatever the run itself was told."""
+    """What must be true at the end of every run, in addition to the run's own conditions."""
     summarise: Summarise | None
     answer_type: AnswerType | None
 
@@ -85,7 +85,7 @@ class Beats:
         self._harness = harness
 
     def plan(self, state: RunState) -> dict[str, Any]:
-        """Take in what the user said, and begin a turn."""
+        """Receive what the user said, and start a turn."""
         scope = _here()
         count = drive(hearing.to_hear(scope, is_answered=False), scope.session)
         messages = hearing.take_in(count)
@@ -123,7 +123,7 @@ class Beats:
         return self._reasoned(scope, heard, update, answered)
 
     async def reason_async(self, state: RunState) -> dict[str, Any]:
-        """The same without blocking the event loop."""
+        """Do the same without blocking the event loop."""
         scope = _here()
         session = scope.session
         answered, update = None, dict[str, Any]()
@@ -141,7 +141,7 @@ class Beats:
     def _listen(
         self, scope: Scope, state: RunState, update: dict[str, Any], count: int
     ) -> dict[str, Any]:
-        """Take in what the user said since the turn began, and choose the window anew."""
+        """Receive what the user said since the turn began, and choose the window again."""
         if not count:
             return update
         messages = hearing.take_in(count)
@@ -164,7 +164,7 @@ class Beats:
         return update
 
     async def act_async(self, state: RunState) -> dict[str, Any]:
-        """The same without blocking the event loop."""
+        """Do the same without blocking the event loop."""
         scope, toolbox, calls = _here(), self._harness.toolbox, _wanted(state)
         if not calls:
             return {}
@@ -183,7 +183,7 @@ class Beats:
         return workers.admit_workers(scope, state, self._harness.budget, hired)
 
     def observe(self, state: RunState) -> dict[str, Any]:
-        """Count how often the model has asked for the very same, or the same few things in turn."""
+        """Count how often the model asked for exactly the same, or for the same things in turn."""
         calls = _wanted(state)
         if not calls:
             return {}
@@ -191,7 +191,7 @@ class Beats:
         return {"repeats": cycles.follow(state.plain["repeats"], of)}
 
     def learn(self, state: RunState) -> dict[str, Any] | Go:
-        """Keep what the model noted, and find out whether the task is done."""
+        """Keep what the model noted, and decide whether the task is done."""
         scope = _here()
         reply = _reply(state)
         if refusal.is_refused(state.plain):
@@ -204,7 +204,7 @@ class Beats:
             remark = _remark(state, "Your reply was cut off. Continue where it ends.")
             return Go("again", {**remark, "partial": partial})
         if stop is StopReason.OTHER:
-            # It paused, or was stopped; whatever it was, it did not say that it had finished.
+            # It paused or was stopped. In any case it did not say that it had finished.
             remark = _remark(state, "You were interrupted. Continue.")
             return Go("again", {**remark, "partial": partial})
         if refusal.says_nothing(reply) and not partial.strip():
@@ -221,7 +221,7 @@ class Beats:
             evidence, missing = self._judge(scope.session.run_id, state)
         except ConditionUnknown as unknown:
             if drive(hearing.unheard(scope), scope.session):
-                # The user has said something since: what follows it is judged instead.
+                # The user has said something since, so what follows it is judged instead.
                 return Go("again", {"partial": ""})
             raise missing_checks.wait_for_check(scope, unknown, hearing.MESSAGE) from unknown
         if missing:
@@ -234,20 +234,20 @@ class Beats:
         return Go("done", {**ended, "round": finished})
 
     def _conditions(self, state: RunState) -> list[str]:
-        """What must be true at the end: what the run was told, and what its agent is done when.
+        """Return what must be true at the end: the conditions of the run and of its agent.
 
-        The agent's are those it has now: also for a run that began before it had the condition,
-        and no longer for one that began when it had another.
+        The agent's conditions are the current ones: a new condition applies to runs that began
+        before it, and a removed one no longer applies.
         """
         own = conditions.own(state.plain)
         return [*own, *(one for one in self._harness.conditions if one not in own)]
 
     def _refused(self, scope: Scope, state: RunState, reply: Message) -> dict[str, Any]:
-        """What changes when a run continues after its model refused to."""
+        """Return what changes when a run continues after its model refused."""
         refused_by = [*state.plain["refused_by"], state.plain["reply"]["asked"]]
         if not drive(refusal.is_decided(scope, state.plain), scope.session):
             if drive(hearing.unheard(scope), scope.session):
-                # The user has said something since: the next turn takes it in.
+                # The user has said something since, and the next turn receives it.
                 return {"partial": ""}
             if self._harness.provider.model not in refused_by:
                 return {"refused_by": refused_by, "partial": ""}
@@ -261,17 +261,17 @@ class Beats:
         return update
 
     def _judge(self, run_id: str, state: RunState) -> tuple[dict[str, str], list[str]]:
-        """The evidence for what must be true at the end, and what there is none for."""
+        """Return the evidence for what must be true at the end, and what has no evidence."""
         evidence, missing = dict(state.evidence), list[str]()
         wanted = self._conditions(state)
-        # All of them are looked up before one is called: without one of them nothing is judged.
+        # All functions are looked up before one is called: if one is missing, nothing is judged.
         checks = {one: self._harness.check_for(run_id, one) for one in wanted}
         for condition, check in checks.items():
             if check is None:
                 if condition not in evidence:
                     missing.append(condition)
                 continue
-            # A function is asked every time: what was true may not be true any more.
+            # A function is called every time, because its result may have changed.
             evidence.pop(condition, None)
             found = check(state)
             if found:
@@ -318,7 +318,7 @@ class Beats:
     def _reasoned(
         self, scope: Scope, state: RunState, heard: dict[str, Any], answered: AnsweredTurn
     ) -> dict[str, Any]:
-        """What changes with a reply, and with what was heard before it in the same beat."""
+        """Return what changes with a reply, and with messages received before it in this beat."""
         reply, before = answered.reply, state.plain["spent"]
         telling.reply(scope, state.turn, answered)
         message = refusal.marked(reply.message, reply.stop)
@@ -348,13 +348,13 @@ def _here() -> Scope:
 
 
 def _to_hear(scope: Scope) -> Doing[int]:
-    """How many messages the beat that asks the model has to take in."""
+    """Return how many messages the beat that asks the model has to receive."""
     answered = yield from is_answered(scope)
     return (yield from hearing.to_hear(scope, is_answered=answered))
 
 
 def _reply(state: RunState) -> Message:
-    """The reply of this turn: the newest message of the model."""
+    """Return the reply of this turn: the newest message of the model."""
     transcript = state.plain["transcript"]
     for plain in reversed(transcript):
         if plain["role"] == "assistant":
@@ -363,12 +363,12 @@ def _reply(state: RunState) -> Message:
 
 
 def _wanted(state: RunState) -> tuple[ToolCall, ...]:
-    """The tool calls that count of the reply of this turn."""
+    """Return the tool calls of this turn's reply that count."""
     return () if refusal.is_refused(state.plain) else _reply(state).tool_calls
 
 
 def _paid(scope: Scope, state: RunState, hired: list[CallIdentity]) -> Doing[dict[str, Any]]:
-    """What the workers of this turn have cost by now."""
+    """Return what the workers of this turn have cost so far."""
     paid = yield workers.costs_of(workers.spawned_by(scope.session, hired))
     return {"workers": {**state.plain["workers"], **paid}}
 
@@ -379,7 +379,7 @@ def _acted(scope: Scope, acted: acting.Acted) -> dict[str, Any]:
 
 
 def _noted(state: RunState, reply: Message) -> dict[str, Any]:
-    """What the harness's own tools change, applied in the order in which they were called."""
+    """Return what the harness's own tools change, applied in the order of the calls."""
     calls = [call for call in reply.tool_calls if call.name in OWN_TOOLS]
     if not calls:
         return {}
@@ -395,7 +395,7 @@ def _noted(state: RunState, reply: Message) -> dict[str, Any]:
 
 
 def _remark(state: RunState, text: str) -> dict[str, Any]:
-    """Something that the harness says to the model; said over and over, it stops the run."""
+    """Say something to the model on behalf of the harness; too many repetitions stop the run."""
     of = values.hash_of(text)
     return {
         "transcript": [said(text).to_plain()],

@@ -1,9 +1,9 @@
-"""What is said between a model and its harness, as blocks with a kind, kept without loss (A2).
+"""What a model and its harness say to each other: typed blocks, kept without loss (A2).
 
-A conversation is a list of messages, a message a list of blocks. As plain data every block names
-its kind, so reading one is a look at a table and never a guess. What a provider sends beside the
-fields known here (reasoning signatures, cache marks, ids) is kept under ``extra`` and is there when
-the message is sent back; a block of an unknown kind is kept whole.
+A conversation is a list of messages, and a message a list of blocks. As plain data every block
+names its kind, so reading one is a table lookup and never a guess. Other fields that a provider
+sends (reasoning signatures, cache marks, ids) are kept under ``extra`` and sent back with the
+message. A block of an unknown kind is kept whole.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Extra = Mapping[str, Any]
 
 
 class Role(enum.Enum):
-    """Who speaks. Results of tools are a message of the user, the side that is not the model."""
+    """The side that speaks. Results of tools are user messages: the side that is not the model."""
 
     USER = "user"
     ASSISTANT = "assistant"
@@ -43,7 +43,7 @@ class Text:
 
 @frozen_record(frozen=True, slots=True)
 class Reasoning:
-    """What the model thought before it spoke; a provider may want it back, with its signature."""
+    """What the model thought before it spoke; a provider may need it back, with its signature."""
 
     kind: ClassVar[str] = "reasoning"
     text: str
@@ -52,9 +52,9 @@ class Reasoning:
 
 @frozen_record(frozen=True, slots=True)
 class ToolCall:
-    """A tool that the model wants to be called.
+    """A tool call that the model asks for.
 
-    ``id`` is what the provider said; two may have the same. On the wire there are ids of our own.
+    ``id`` is what the provider sent, and may not be unique. Requests use our own ids instead.
     """
 
     kind: ClassVar[str] = "tool_call"
@@ -62,13 +62,13 @@ class ToolCall:
     name: str
     arguments: Mapping[str, Any]
     unreadable: str | None = None
-    """What the model wrote as arguments, if that was no JSON object; then there are none."""
+    """What the model wrote instead of a JSON object of arguments; then ``arguments`` is empty."""
     extra: Extra = field(default_factory=dict)
 
 
 @frozen_record(frozen=True, slots=True)
 class ToolResult:
-    """What came of a tool call, as the model reads it."""
+    """The result of a tool call, as the model reads it."""
 
     kind: ClassVar[str] = "tool_result"
     call_id: str
@@ -79,12 +79,12 @@ class ToolResult:
     """The id of the call in the ledger; ingest by it, once (L6). None: nothing was called."""
     extra: Extra = field(default_factory=dict)
     files: tuple[File, ...] = ()
-    """What the model is shown beside the text (P208)."""
+    """The files that the model is shown with the text (P208)."""
 
 
 @frozen_record(frozen=True, slots=True)
 class Unknown:
-    """A block of a kind that is not known here, as the provider sent it."""
+    """A block of an unknown kind, as the provider sent it."""
 
     kind: ClassVar[str] = "unknown"
     payload: Any
@@ -93,7 +93,7 @@ class Unknown:
 
 Block = Text | Reasoning | ToolCall | ToolResult | File | Unknown
 Spoken = str | File | Sequence[str | File]
-"""What a user says: a text, a file, or several of both in their order."""
+"""What a user says: a text, a file, or a list of both."""
 
 
 @frozen_record(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Message:
 
     @property
     def text(self) -> str:
-        """What was said in it, without reasoning and tools."""
+        """Its text, without reasoning and tools."""
         return "\n".join(block.text for block in self.blocks if isinstance(block, Text))
 
     @property
@@ -115,7 +115,7 @@ class Message:
 
     @property
     def files(self) -> tuple[File, ...]:
-        """What it shows, without the results of tools."""
+        """The files in it, without those in results of tools."""
         return tuple(block for block in self.blocks if isinstance(block, File))
 
     @property
@@ -147,7 +147,7 @@ def said(text: str, *, role: Role = Role.USER) -> Message:
 
 
 def spoken(message: Any, *, word: str = "message") -> Message:
-    """What a user says, as a message; UsageError for what says nothing."""
+    """Turn what a user says into a message; UsageError if it is empty."""
     parts = [message] if isinstance(message, str | File) else message
     if isinstance(parts, list | tuple) and all(isinstance(one, str | File) for one in parts):
         blocks = tuple(Text(one) if isinstance(one, str) else one for one in parts)
@@ -160,7 +160,7 @@ def spoken(message: Any, *, word: str = "message") -> Message:
 
 
 def to_payload(message: Message) -> dict[str, Any]:
-    """What a user says, as the event that carries it."""
+    """Turn what a user says into the payload of its event."""
     payload: dict[str, Any] = {"text": described(message)}
     if any(isinstance(block, File) for block in message.blocks):
         payload["blocks"] = [block_to_plain(block) for block in message.blocks]
@@ -168,9 +168,9 @@ def to_payload(message: Message) -> dict[str, Any]:
 
 
 def from_payload(payload: Any) -> Message:
-    """What was said: a text, texts and files, or anything else as JSON.
+    """Read what was said: a text, texts and files, or anything else as JSON.
 
-    Any program may send such an event, with any payload: what cannot be read is heard as text.
+    Any program may send such an event, with any payload. An unreadable payload becomes text.
     """
     if isinstance(payload, dict) and isinstance(payload.get("blocks"), list):
         blocks = tuple(_said_on_record(block) for block in payload["blocks"])
@@ -183,7 +183,7 @@ def from_payload(payload: Any) -> Message:
 
 
 def _said_on_record(plain: Any) -> Text | File | None:
-    """A text or a file as ``to_payload`` wrote it; None: it did not."""
+    """Read a text or a file as ``to_payload`` writes it; None: it is neither."""
     with contextlib.suppress(LedgerCorrupt):
         block = block_from_plain(plain)
         if isinstance(block, Text | File) and not block.extra:
@@ -192,7 +192,7 @@ def _said_on_record(plain: Any) -> Text | File | None:
 
 
 def described(message: Message) -> str:
-    """What was said in words, each file by its name and the beginning of its hash."""
+    """Return what was said in words, each file as its name and the beginning of its hash."""
     parts: list[str] = []
     for block in message.blocks:
         if isinstance(block, Text):
@@ -204,9 +204,9 @@ def described(message: Message) -> str:
 
 
 def answered_calls(messages: Iterable[Message]) -> Iterator[tuple[ToolCall, ToolResult]]:
-    """Each tool call with its result. Where calls of one reply share an id, in their order.
+    """Yield each tool call with its result. Calls of one reply that share an id match in order.
 
-    Results stand in the message after their calls, and in no later one.
+    Results are in the message after their calls, and in no later one.
     """
     waiting: dict[str, deque[ToolCall]] = {}
     for message in messages:
@@ -221,7 +221,7 @@ def answered_calls(messages: Iterable[Message]) -> Iterator[tuple[ToolCall, Tool
 
 
 def first_unseen(messages: Sequence[Message]) -> int:
-    """The number of the first message that the model has not answered yet."""
+    """Return the number of the first message that the model has not answered yet."""
     for number in range(len(messages) - 1, -1, -1):
         if messages[number].role is Role.ASSISTANT:
             return number + 1
@@ -229,7 +229,7 @@ def first_unseen(messages: Sequence[Message]) -> int:
 
 
 def block_to_plain(block: Block) -> dict[str, Any]:
-    """A block as plain data, named by its kind."""
+    """Turn a block into plain data, with its kind."""
     plain: dict[str, Any] = {"kind": block.kind}
     match block:
         case Text() | Reasoning():

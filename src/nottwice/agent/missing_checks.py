@@ -1,9 +1,9 @@
-"""What happens in a process that lacks a function which a run is done when?
+"""What happens in a process that lacks a ``done_when`` function of a run?
 
-Everything but the judging: the model's answer is on record by then. So nothing failed. The run
-waits, and the process that resumes it with the function judges it. Workers look again from time to
-time, because another deploy may have the function. A message of the user is heard meanwhile, and
-what follows it is judged then. Promise kept here: P212.
+It does everything except the check. By then the model's answer is on record, so nothing has failed.
+The run waits, and a process that resumes it with the function checks it. Workers try again from
+time to time, because another deploy may have the function. Meanwhile the run receives messages of
+the user, and then checks what follows them. Promise kept here: P212.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ log = logging.getLogger("nottwice")
 
 
 def wait_for_check(scope: Scope, unknown: ConditionUnknown, event: str) -> RunWaits:
-    """The exception of a run that waits for a process which has the function.
+    """Return the exception of a run that waits for a process with the function.
 
-    ``event``: what wakes the run, too. Durable: why it waits, when the run is released.
+    ``event``: another event that wakes the run. Durable: why it waits, when the run is released.
     """
     session = scope.session
     log.warning("run=%r waits: %s", session.run_id, unknown)

@@ -1,12 +1,12 @@
-"""In which order is it done what one reply of a model asks for?
+"""In which order are the calls of one model reply made?
 
 A model that asks for a write and a commit in one reply means them in that order. So effects happen
-one after the other, and a read sees what was asked for before it and nothing of what comes after.
-Reads next to each other run together. So do workers: each is a run of its own that may take hours,
-and to hand out several tasks in one reply is what a coordinator has them for; one that needs what
-another found can only be asked for in a later reply, because its goal is a text that the model
-writes. Between workers and other effects the order holds. A tool that is declared with
-``parallel=True`` has no order at all. Promise kept here: P200.
+one after the other, and a read sees everything asked for before it and nothing of what comes after.
+Adjacent reads run in parallel. So do workers: each is its own run that may take hours, and a
+coordinator wants to hand out several tasks in one reply. A worker that needs what another one found
+can only be asked for in a later reply, because its goal is a text that the model writes. Between
+workers and other effects the order holds. A tool declared with ``parallel=True`` has no order at
+all. Promise kept here: P200.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 
 class Lane(enum.Enum):
-    """How a tool call stands to the others of its reply."""
+    """How a tool call relates to the others of its reply."""
 
     READ = "read"
     WORKER = "worker"
@@ -26,12 +26,12 @@ class Lane(enum.Enum):
 
     @property
     def keeps_order(self) -> bool:
-        """Whether it is not begun after one before it that keeps order and did not happen."""
+        """Whether it must not start if an earlier call that keeps the order did not happen."""
         return self in (Lane.WORKER, Lane.EFFECT)
 
 
 def stages_of(lanes: Sequence[Lane]) -> list[list[int]]:
-    """The numbers of the calls, stage by stage; those of one stage run together."""
+    """Return the numbers of the calls, stage by stage; those of one stage run in parallel."""
     ordered = [index for index, lane in enumerate(lanes) if lane is not Lane.ANY_TIME]
     stages: list[list[int]] = []
     for lane, group in itertools.groupby(ordered, key=lambda index: lanes[index]):
@@ -41,6 +41,6 @@ def stages_of(lanes: Sequence[Lane]) -> list[list[int]]:
             stages.append(list(group))
     any_time = [index for index, lane in enumerate(lanes) if lane is Lane.ANY_TIME]
     if any_time:
-        # Not behind anything: one that waits for a person does not hold them back.
+        # In the first stage, so that a call that waits for a person does not hold them back.
         stages[:1] = [sorted(any_time + (stages[0] if stages else []))]
     return stages

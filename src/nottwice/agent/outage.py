@@ -1,9 +1,9 @@
-"""What happens when a model cannot be reached, or turns every request away (A4)?
+"""What happens when a model cannot be reached, or rejects every request (A4)?
 
-After a few attempts, or when the provider says to come back later than is worth staying for, the
-run waits on a timer that is on record: the process may end, and a worker takes the run up when it
-is due. Each timer is one more request. After ``give_up_after`` the run fails with what the provider
-said last; resuming it begins anew. Promise kept here: P191.
+After a few attempts, or if the provider asks for a longer pause than is worth waiting for, the run
+waits on a recorded timer. The process may end, and a worker resumes the run when it is due. Each
+timer allows one more request. After ``give_up_after`` the run fails with the provider's last error;
+resuming it starts over. Promise kept here: P191.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ MOST_WHY_CHARACTERS = 200
 
 @frozen_record(frozen=True, slots=True)
 class Outage:
-    """A time in which a model did not answer, as it is on record with its turn."""
+    """A time in which a model did not answer, recorded with its turn."""
 
     since: float | None
-    """When the first request failed; None: the run stopped trying, and begins anew."""
+    """When the first request failed; None: the run stopped trying, and starts over."""
     due: float
     """When the model is asked next."""
     timers: int
     why: str
     model: str
-    """Which one did not answer: another one may."""
+    """The model that did not answer; another one may."""
 
 
 def under_way(asking: ModelAsking) -> Doing[bool]:
-    """Whether this turn is in an outage, and its time has come; RunWaits until then."""
+    """Whether this turn is in an outage and its timer has expired; RunWaits until then."""
     request = _request(asking)
     known = yield from _known(request)
     if known is None or known.since is None or known.model != asking.provider.model:
@@ -72,7 +72,7 @@ def wait(asking: ModelAsking, error: ToolFailure, row: CallRow | None) -> Doing[
     failure = row.failure if row is not None else None
     asked_for = failure.retry_after_seconds if failure is not None else None
     pause = min(FIRST_SECONDS * 2.0 ** min(known.timers, 10), MOST_SECONDS)
-    # Not all at the same moment: a provider that comes back has many who wait for it.
+    # Spread out: when a provider comes back, many runs are waiting for it.
     pause *= 0.5 + session.clock.random_unit() / 2
     due = min(now + max(pause, asked_for or 0.0), max(now, last))
     over = now >= last

@@ -1,9 +1,9 @@
 """The tools that the harness itself offers to a model: for its plan, its evidence, its memory.
 
-They change the run's state and nothing else, so they need no row in the ledger: the beat that
-answers them and the beat that applies them are both made from what is on record.
+They only change the run's state, so they need no row in the ledger: the beat that answers them and
+the beat that applies them both work from what is on record.
 
-What a model says is evidence for a condition in words, and it may be wrong. A condition that ends
+The model's word is evidence for a condition in words, and it may be wrong. A condition that ends
 with ``[receipt: tool]`` counts only together with a receipt of that tool in this run. Promises kept
 here: P196, P232.
 """
@@ -26,7 +26,7 @@ _MOST_RECEIPTS = 20
 
 
 class BadArguments(Exception):
-    """What a model wrote does not fit the tool; the text tells it why."""
+    """The model's arguments do not fit the tool; the text tells it why."""
 
 
 @dataclass(slots=True)
@@ -114,9 +114,9 @@ OWN_TOOLS: dict[str, ToolSchema] = {
 def answer(
     state: RunState, changes: Changes, call: ToolCall, whole: Mapping[str, str] | None = None
 ) -> str:
-    """What the model is told; BadArguments if it did not say what it wants.
+    """Return what the model is told; BadArguments if its arguments are missing or wrong.
 
-    ``whole``: the texts of the receipts that it wants to read, by what it calls them.
+    ``whole``: the texts of the receipts that it wants to read, by the id that the model gave.
     """
     if call.name != RECALL:
         return apply(state, changes, call)
@@ -142,7 +142,7 @@ def _no_such_receipt(state: RunState) -> str:
 
 
 def apply(state: RunState, changes: Changes, call: ToolCall) -> str:
-    """Take what a call changes into ``changes``; BadArguments if it says nothing that could be."""
+    """Apply what a call changes to ``changes``; BadArguments if its arguments do not fit."""
     match call.name:
         case "make_plan":
             changes.plan = changes.plan[: changes.cursor] + _texts(call, "steps")
@@ -197,7 +197,7 @@ def _needs(call: ToolCall, name: str, what: str) -> str:
 
 
 def _find_receipt(found: list[OwnReceipt], number: int, tool: str | None, given: Any) -> OwnReceipt:
-    """The receipt that a model means; BadArguments tells it which there are."""
+    """Return the receipt that a model means; BadArguments lists the existing ones."""
     fitting = found
     if given is not None:
         named = given.strip() if isinstance(given, str) else ""
@@ -219,7 +219,7 @@ def _find_receipt(found: list[OwnReceipt], number: int, tool: str | None, given:
 
 @frozen_record(frozen=True, slots=True)
 class OwnReceipt:
-    """A call of this run that was done, as a model can point at it."""
+    """A call of this run that was done, as a model can refer to it."""
 
     receipt_id: str
     text: str
@@ -230,7 +230,7 @@ class OwnReceipt:
 
 
 def receipts(state: RunState, tool: str | None) -> list[OwnReceipt]:
-    """The receipts of a run, each once, oldest first; those of one tool if it is named."""
+    """Return the receipts of a run, each once, oldest first; only those of ``tool`` if given."""
     found: dict[str, OwnReceipt] = {}
     for call, result in answered_calls(state.transcript):
         if result.is_error or result.receipt_id is None:

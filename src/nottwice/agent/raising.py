@@ -1,9 +1,9 @@
 """How a person lets a run take more than its budget allows (A4).
 
-The question is a review of its run, and its answer a row like any other, so a raise counts once
-wherever the run is killed. A worker may stand before the limit of a run that it works for: what a
-person allows it then is lent to that boss, on a meter that all its workers read, in the commit that
-uses the raise up.
+The question is a review of its run, and its answer a row like any other, so a raise counts once,
+wherever the run is killed. A worker may reach the limit of a boss. Then the raise that a person
+allows is lent to that boss, on a meter that all its workers read, in the commit that uses the
+raise.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ from nottwice.model.tool import Tool
 from nottwice.store.interface import ChargeWrite
 
 COVERED = ("usd", "tokens", "workers")
-"""What a boss's budget limits for all of its workers, too."""
+"""What a boss's budget also limits for all of its workers."""
 _NANO = 1_000_000_000
 
 
 def units(name: str, amount: float) -> int:
-    """An amount as meters count it: whole tokens and workers, billionths of a dollar."""
+    """Convert an amount to units of meters: whole tokens and workers, billionths of a dollar."""
     return round(amount * _NANO) if name == "usd" else int(amount)
 
 
 def from_units(name: str, count: int) -> float:
-    """What a meter shows, as an amount."""
+    """Convert the count of a meter to an amount."""
     return round(count / _NANO, 9) if name == "usd" else count
 
 
 def lent_to(run_id: str, name: str) -> str:
-    """The meter of what people allowed workers to take beyond the limit of this boss."""
+    """Return the meter of what people allowed workers to take beyond the limit of this boss."""
     return f"nottwice.lent/{name}/{run_id}"
 
 
 def charge(session: Session, identity: CallIdentity, meter: str, amount: int) -> ChargeRecord:
-    """A charge that counts whatever became of the call."""
+    """Return a charge that counts whatever becomes of the call."""
     return ChargeRecord(
         meter, identity, identity.call_id, session.clock.now(), amount, if_failed=True
     )
@@ -57,10 +57,10 @@ def charge(session: Session, identity: CallIdentity, meter: str, amount: int) ->
 def ask_raise(
     scope: Scope, overrun: Overrun, number: int, raised: Mapping[str, float]
 ) -> Doing[dict[str, float]]:
-    """What the run may take more, once a person has said so; BudgetSpent until then.
+    """Return how much more the run may take, once a person has decided; BudgetSpent until then.
 
-    ``number``: the how many-th raise of this limit in this beat it is. What is said about the limit
-    of a boss is lent to it. Durable: the raise, when it returns.
+    ``number``: which raise of this limit in this beat it is, from 0. A raise of a boss's limit is
+    lent to the boss. Durable: the raise, when it returns.
     """
     request = _request(scope, overrun.of, number)
     question = Question(
@@ -89,7 +89,7 @@ def ask_raise(
 
 
 def raises_on_record(scope: Scope, raised: dict[str, float]) -> Doing[dict[str, float]]:
-    """What people raised in this beat before what is on record of it."""
+    """Add what people have already raised in this beat."""
     number = 0
     while True:
         request = _request(scope, None, number)
@@ -101,7 +101,7 @@ def raises_on_record(scope: Scope, raised: dict[str, float]) -> Doing[dict[str, 
 
 
 def find_call(session: Session, identity: CallIdentity) -> Doing[CallRow | None]:
-    """The row of a call, also if it is not durable yet."""
+    """Return the row of a call, even if it is not durable yet."""
     row = session.pending.find_call(identity)
     if row is None:
         row = yield Read(lambda store: store.load_call(identity))

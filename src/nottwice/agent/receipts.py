@@ -1,7 +1,7 @@
 """How does a model read the whole result of a call, however long it is?
 
-The transcript keeps the beginning of a long result; the receipt in the ledger has all of it. What
-is cut says so, with the receipt's id, and ``recall`` pages through the receipt by that id. Promise
+The transcript keeps the beginning of a long result; the receipt in the ledger has all of it. A cut
+result says so, with the receipt's id, and ``recall`` pages through the receipt by that id. Promise
 kept here: P232.
 """
 
@@ -20,13 +20,13 @@ from nottwice.model.call import CallRow, CallStatus, ResultKind, StoredResult
 
 RECALL = "recall"
 SHORT_CHARACTERS = 12
-"""As much of a receipt's id as a model is told."""
+"""How many characters of a receipt's id a model is told."""
 LEAST_CHARACTERS = 6
-"""As much of it as a model must say."""
+"""How many characters of it a model must give."""
 
 
 def cut(text: str, receipt_id: str, most_characters: int) -> str:
-    """The text of a result as the transcript keeps it; one that is cut says how to read on."""
+    """Return a result as the transcript keeps it; one that is cut says how to read the rest."""
     if len(text) <= most_characters:
         return text
     return (
@@ -36,7 +36,7 @@ def cut(text: str, receipt_id: str, most_characters: int) -> str:
 
 
 def whole_text(stored: StoredResult) -> str:
-    """A result as a model reads it, all of it."""
+    """Return a result as a model reads it, in full."""
     if stored.kind is ResultKind.NOT_KEPT:
         return "(Its result was not kept.)"
     value = values.decode(stored.json)
@@ -44,7 +44,7 @@ def whole_text(stored: StoredResult) -> str:
 
 
 def recalled(scope: Scope, state: RunState, calls: Sequence[ToolCall]) -> Doing[dict[str, str]]:
-    """The texts of the receipts that a reply wants to read, by what it calls them."""
+    """Return the texts of the receipts that a reply wants to read, by the id that it gave."""
     named = {
         wanted.strip()
         for call in calls
@@ -66,7 +66,7 @@ def recalled(scope: Scope, state: RunState, calls: Sequence[ToolCall]) -> Doing[
 
 
 def page(receipts: Mapping[str, str], wanted: Any, offset: int, most_characters: int) -> str | None:
-    """The part of a receipt that begins at a character; None: there is no such receipt."""
+    """Return the part of a receipt from a character on; None: there is no such receipt."""
     name = wanted.strip() if isinstance(wanted, str) else ""
     text = receipts.get(name)
     if text is None:
@@ -81,7 +81,7 @@ def page(receipts: Mapping[str, str], wanted: Any, offset: int, most_characters:
 
 
 def _contents(state: RunState) -> Iterator[tuple[str, str]]:
-    """What the transcript has of each receipt."""
+    """Yield what the transcript has of each receipt."""
     for message in state.transcript:
         for result in message.tool_results:
             if result.receipt_id is not None:
@@ -89,5 +89,5 @@ def _contents(state: RunState) -> Iterator[tuple[str, str]]:
 
 
 def _is_kept(row: CallRow) -> bool:
-    """Whether the ledger has what the model read; a worker's report is in the transcript, whole."""
+    """Whether the ledger has what the model read; a worker's report is whole in the transcript."""
     return row.status is CallStatus.DONE and row.identity.tool_name != SPAWN

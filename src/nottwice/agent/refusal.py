@@ -1,8 +1,8 @@
 """What happens when a model refuses to continue a conversation (A4)?
 
-The run waits, and a person may say something to it, let the same model be asked again, or deploy
-the agent with another one. Neither the refused reply nor what it asked for counts: its tools are
-not called, and no later request shows it. Promises kept here: P192, P234.
+The run waits. A person may send it a message, ask the same model again, or deploy the agent with
+another model. The refused reply and its tool calls do not count: its tools are not called, and no
+later request shows it. Promises kept here: P192, P234.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from nottwice.model.run import Wait, WaitKind
 from nottwice.model.tool import Tool
 
 REFUSED = "nottwice.refused"
-"""What marks a reply in the transcript that counts for nothing."""
+"""Marks a reply in the transcript that does not count."""
 PAUSED = "nottwice.paused"
-"""What marks a reply that a provider did not end, and that is not a refusal."""
+"""Marks a reply that the provider did not finish, and that is not a refusal."""
 ASK_AGAIN = "ask again"
 MOST_WORDS = 500
 
@@ -39,7 +39,7 @@ def is_refused(plain: Mapping[str, Any]) -> bool:
 
 
 def marked(message: Message, stop: StopReason) -> Message:
-    """A reply as the transcript keeps it: marked if it was refused, or paused."""
+    """Return a reply as the transcript keeps it: marked if it was refused or paused."""
     mark = {StopReason.REFUSED: REFUSED, StopReason.OTHER: PAUSED}.get(stop)
     if mark is None:
         return message
@@ -47,10 +47,10 @@ def marked(message: Message, stop: StopReason) -> Message:
 
 
 def shown_to_model(messages: Iterable[Message]) -> Iterator[Message]:
-    """What a model may be shown of what was said: not what it refused, nor what says nothing.
+    """Yield what a model may be shown: neither refused replies nor empty ones.
 
-    Providers turn a conversation away that has a reply without words or tools in it, and some of
-    them one in which the same side speaks twice: what was around such a reply becomes one message.
+    Providers reject a conversation with a reply that has no words or tools, and some reject one in
+    which the same side speaks twice: the messages around such a reply become one message.
     """
     held: Message | None = None
     gap = False
@@ -69,7 +69,7 @@ def shown_to_model(messages: Iterable[Message]) -> Iterator[Message]:
 
 
 def says_nothing(message: Message) -> bool:
-    """Whether a reply has neither words nor anything to be done."""
+    """Whether a reply has neither words nor tool calls."""
     return all(
         isinstance(block, Reasoning | Unknown)
         or (isinstance(block, Text) and not block.text.strip())
@@ -79,13 +79,13 @@ def says_nothing(message: Message) -> bool:
 
 def _counts_for_nothing(message: Message) -> bool:
     if PAUSED in message.extra and any(isinstance(block, Unknown) for block in message.blocks):
-        # A provider that paused in the middle of its own work wants it back, to continue.
+        # A provider that paused during its own work needs it back, to continue.
         return False
     return REFUSED in message.extra or says_nothing(message)
 
 
 def is_decided(scope: Scope, plain: Mapping[str, Any]) -> Doing[bool]:
-    """Whether a person has answered: then that counts, whatever else has come since."""
+    """Whether a person has answered: then that answer counts, even if a message came later."""
     session, identity = scope.session, _request(scope, plain).identity
     row = yield from find_call(session, identity)
     if row is not None:
@@ -95,10 +95,10 @@ def is_decided(scope: Scope, plain: Mapping[str, Any]) -> Doing[bool]:
 
 
 def decide(scope: Scope, plain: Mapping[str, Any], message: Message, event: str) -> Doing[str]:
-    """What a person says about a refusal: ``ask again``, or words for the model.
+    """Return a person's answer about a refusal: ``ask again``, or words for the model.
 
-    Durable: the question, before QuestionOpen is raised. A message wakes the run, too, so that
-    is noted as another reason to wait.
+    Durable: the question, before QuestionOpen is raised. A message wakes the run, too, so it is
+    recorded as another reason to wait.
     """
     session, reply = scope.session, plain["reply"]
     words = message.text.strip() or reply.get("why") or "it gave no reason"

@@ -1,9 +1,9 @@
 """What happens to a file, or to a part of a reply, that a model API does not accept?
 
-The request that shows it first is rejected, and so would be every later one: the conversation would
-be over. That it was rejected is on record, as evidence beside the call. Once the user has said
-something else, the run continues without what that request showed for the first time, and the model
-is told so. What was in a request that was answered stays. Promise kept here: P236.
+The first request that shows it is rejected, and so would be every later one, which would end the
+conversation. The rejection is recorded as evidence about the call. Once the user has sent another
+message, the run continues without what that request showed for the first time, and the model is
+told so. Everything that an answered request showed stays. Promise kept here: P236.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from nottwice.model.call import CallIdentity, CallRow
 from nottwice.model.review import Evidence
 
 GOAL = -1
-"""What the goal is called among the numbers of messages."""
+"""The number of the goal among the messages."""
 LEFT_OUT = "left_out"
 _REJECTED = re.compile(r"rejected by the model's API after (\d+) messages in this turn: ")
 _STATUS = re.compile(r"answered with (\d{3})\b")
 _OF_THE_REQUEST = ("400", "413", "422")
-"""Statuses that say that something is wrong with the request; 401, say, is about the key."""
+"""Statuses that mean that the request is wrong; 401, for example, is about the key."""
 
 
 def note(
     scope: Scope, state: RunState, identity: CallIdentity, row: CallRow | None, error: ToolFailure
 ) -> Doing[ToolFailure]:
-    """The error to raise for a request that failed for good: it says how the run can continue.
+    """Return the error of a request that failed for good: it says how the run can continue.
 
     Durable: what the request showed for the first time, if it was rejected, when it returns.
     """
@@ -80,7 +80,7 @@ def note(
 
 
 def leave_out(scope: Scope, state: RunState, identity: CallIdentity) -> Doing[dict[str, Any]]:
-    """What changes if the user has spoken after a request of this turn was rejected.
+    """Return what changes if the user has sent a message after a request of this turn was rejected.
 
     ``state``: as it was when the beat began.
     """
@@ -90,7 +90,7 @@ def leave_out(scope: Scope, state: RunState, identity: CallIdentity) -> Doing[di
     known: list[Evidence] = yield Read(lambda store: store.evidence(run_id, call_id))
     heard = len((yield from taken_in(scope, scope.checkpoint_id)))
     found = (_REJECTED.match(item.text) for item in known)
-    # By their number and not by the clock: another machine may have taken the message in.
+    # By number and not by time, because another machine may have received the message.
     before = [number for one in found if one and (number := int(one[1])) < heard]
     if not before:
         return {}
@@ -99,7 +99,7 @@ def leave_out(scope: Scope, state: RunState, identity: CallIdentity) -> Doing[di
 
 
 def shown(state: RunState) -> RunState:
-    """The state as a model may be shown it."""
+    """Return the state as a model may see it."""
     numbers = set(state.plain.get(LEFT_OUT, ()))
     if not numbers:
         return state
@@ -115,12 +115,12 @@ def shown(state: RunState) -> RunState:
 
 
 def _first_new(state: RunState) -> int:
-    """The number of the first message that no answered request has shown: the newest reply."""
+    """Return the number of the first message that no answered request showed: the newest reply."""
     return first_unseen(state.transcript) - 1
 
 
 def _shown_first(state: RunState) -> Iterator[File | Unknown]:
-    """What the next request shows that none before it did, and that an API may not accept."""
+    """Yield what the next request shows for the first time, and an API may not accept."""
     first, hidden = _first_new(state), set(state.plain.get(LEFT_OUT, ()))
     if first == GOAL and GOAL not in hidden:
         goal = (block_from_plain(plain) for plain in state.plain.get("files", ()))

@@ -1,9 +1,9 @@
-"""What a request to a model may cost is reserved before it is made, if the budget allows it (A4).
+"""The cost of a request to a model is reserved before it is made, if the budget allows it (A4).
 
-The reservation is durable before the model is asked; another attempt, after a crash say, is counted
-in it. It is charged to every run that this one works for in the same commit, so no two workers can
-take the last dollar of their boss. What was reserved and never answered stays counted. Promises
-kept here: P70, P190.
+The reservation is durable before the model is asked. It counts every attempt, including one after a
+crash. The same commit charges it to every run that this one works for, so two workers cannot both
+take the last dollar of their boss. A reservation without an answer stays counted. Promises kept
+here: P70, P190.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from nottwice.store.interface import CallWrite, ChargeWrite, Outdated, Store
 RESERVATION = "nottwice.reservation"
 LOOK_AGAIN_SECONDS = 0.5
 MOST_LOOKS = 120
-"""How often to look whether requests of other workers took less than was reserved for them."""
+"""How often to check whether other workers' requests cost less than was reserved for them."""
 MOST_LOOKS_FOR_RAISE = 20
-"""How often to look for what a person has allowed another worker, which has not used it yet."""
+"""How often to check for a raise that a person gave another worker, which has not used it yet."""
 Render = Callable[[int], ModelRequest]
-"""The request, made from what is on record; the number says how often to halve the window."""
+"""Builds the request from what is on record; the number says how often to halve the window."""
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class ModelAsking:
-    """Everything that asking a model once needs."""
+    """Everything needed to ask a model once."""
 
     scope: Scope
     state: RunState
@@ -64,9 +64,9 @@ class ModelAsking:
 def reserve(
     asking: ModelAsking, question: ModelRequest, raised: dict[str, float]
 ) -> Doing[dict[str, float]]:
-    """Make what this request may cost durable, if the budget and those above allow it.
+    """Reserve what this request may cost, if the budget and those of the bosses allow it.
 
-    Returns what people raised. Durable: the reservation, when it returns.
+    Returns the raises. Durable: the reservation, when it returns.
     """
     session = asking.session
     identity = identity_of(asking.scope, RESERVATION)
@@ -79,7 +79,7 @@ def reserve(
         calls += yield from workers.allowance(session, asking.budget, raised, own + most)
     lost = tuple(_lost_charges(session, identity, lost_here))
     if lost and session.run.parent_id is not None:
-        # Nothing of it is under way any more, and others may be waiting for it to end.
+        # That request is no longer in progress, and other workers may wait for it to end.
         yield from lose(asking)
     asked = Counter[str | None]()
     while True:
@@ -90,15 +90,15 @@ def reserve(
         try:
             yield from session.commit(calls=tuple(calls), charges=(*lost, *above))
         except Outdated:
-            # Another worker of the same boss has reserved meanwhile: look again.
+            # Another worker of the same boss has reserved meanwhile: check again.
             continue
         return raised
 
 
 def settle(asking: ModelAsking, usd: float | None, tokens: int) -> Doing[None]:
-    """Charge what a reply took instead of what was reserved for it.
+    """Charge what a reply cost instead of what was reserved for it.
 
-    Durable, with the reply: when it returns.
+    Durable: when it returns, together with the reply.
     """
     session, identity = asking.session, identity_of(asking.scope, RESERVATION)
     bosses = yield from workers.bosses_of(session, identity.call_id)
@@ -114,9 +114,9 @@ def settle(asking: ModelAsking, usd: float | None, tokens: int) -> Doing[None]:
 
 
 def give_back(asking: ModelAsking) -> Doing[None]:
-    """Take back the reservation of a request that was turned away, and so is not billed.
+    """Take back the reservation of a rejected request, which is not billed.
 
-    Durable: when it returns. If the process dies before that, it stays counted.
+    Durable: when it returns. If the process dies before that, the reservation stays counted.
     """
     session, identity = asking.session, identity_of(asking.scope, RESERVATION)
     row = yield from find_call(session, identity)
@@ -129,7 +129,7 @@ def give_back(asking: ModelAsking) -> Doing[None]:
 
 
 def lose(asking: ModelAsking) -> Doing[None]:
-    """Count a request as lost: it may have been answered, and nothing waits for it now.
+    """Count a request as lost: it may have been answered, and no process waits for it now.
 
     Durable: when it returns.
     """
@@ -202,9 +202,9 @@ def _most_it_may_take(provider: Provider, question: ModelRequest) -> Amount:
 def _within_budget(
     asking: ModelAsking, lost_here: Amount, most: Amount, raised: dict[str, float]
 ) -> Doing[tuple[dict[str, float], Amount]]:
-    """Let the request through, or make the run wait until a person raises what is too low.
+    """Let the request through, or make the run wait until a person raises the exceeded limit.
 
-    Returns what was raised, and what the run itself has taken so far.
+    Returns the raises, and what the run itself has taken so far.
     """
     state, budget, session = asking.state, asking.budget, asking.session
     lost, of_workers, lent = yield from _on_meters(asking)
@@ -232,10 +232,10 @@ def _within_budget(
 
 
 def _on_meters(asking: ModelAsking) -> Doing[tuple[Amount, Amount, dict[str, float]]]:
-    """What earlier turns lost, what the workers have taken, and what people allowed these.
+    """Return what earlier turns lost, what the workers have taken, and what they were allowed.
 
-    Lost requests are read from the ledger and not kept in the state: a run that was interrupted
-    ends with the state of one that was not.
+    Lost requests are read from the ledger and not kept in the state, so that an interrupted run
+    ends with the same state as an uninterrupted one.
     """
     session, budget = asking.session, asking.budget
     run_id, call_id = session.run_id, identity_of(asking.scope, RESERVATION).call_id
@@ -254,9 +254,9 @@ def _on_meters(asking: ModelAsking) -> Doing[tuple[Amount, Amount, dict[str, flo
 
 
 def _round_began(asking: ModelAsking) -> Doing[float | None]:
-    """When the first request after the user's last message was reserved; None: not yet.
+    """Return when the first request after the user's last message was reserved; None: not yet.
 
-    A message may come into a turn that had reserved before: then the time counts from the message.
+    If a message arrives in a turn that had already reserved, the time counts from the message.
     """
     visit = asking.state.plain["round"]["first_visit"]
     graph_id = asking.session.run.graph_id or ""
@@ -269,16 +269,16 @@ def _round_began(asking: ModelAsking) -> Doing[float | None]:
     return max(row.created_at, *(each.created_at for each in heard), 0.0)
 
 
-# The limits of those that the run works for
+# The limits of the bosses
 
 
 def _within_bosses(
     asking: ModelAsking, identity: CallIdentity, taken: Amount, asked: Counter[str | None]
 ) -> Doing[tuple[Boss, ...]]:
-    """Those above, as soon as the request fits under their limits.
+    """Return the bosses, as soon as the request fits under their limits.
 
-    What other workers have reserved may turn out to be less: that is worth a short wait, and a
-    person is asked only when it does not help.
+    Other workers' requests may cost less than was reserved. That is worth a short wait; a person is
+    asked only if it does not help.
     """
     looks, is_certain = 0, False
     while True:
@@ -293,7 +293,7 @@ def _within_bosses(
             raised = yield workers.is_raised_below(overrun.of, besides=asking.session.run_id)
             worth_while = MOST_LOOKS_FOR_RAISE if raised else 0
             if not raised and not is_certain:
-                # It may have been used between the two looks; then the limit is another by now.
+                # It may have been used between the two checks; then the limit has changed.
                 is_certain = True
                 continue
         if looks < worth_while:
@@ -325,7 +325,7 @@ def _check_price(asking: ModelAsking, boss: Boss) -> None:
 
 
 def identity_of(scope: Scope, name: str) -> CallIdentity:
-    """The identity of what a turn has one of, whatever is asked in it."""
+    """Return the identity of a row that a turn has once, whatever is asked in it."""
     return CallIdentity(
         scope.session.run_id, scope.node_id, scope.checkpoint_id, name, values.hash_of({})
     )

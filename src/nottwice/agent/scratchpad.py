@@ -1,8 +1,8 @@
 """Notes of an agent, as files: read by pure tools, written by keyed ones, each entry once (L6).
 
-A note is a readable file, ``NAME.md``, with the keys of everything that was ever put into it in its
-last line. Text and key change together, in one renaming, so a caller with a key that is there
-changes nothing. The key is the id of the receipt that the entry stems from. Promise kept here: P79.
+A note is a readable file, ``NAME.md``. Its last line holds the keys of all entries ever added. Text
+and keys change together, in one rename, so a write with a known key changes nothing. The key is the
+id of the receipt that the entry comes from. Promise kept here: P79.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NAME = re.compile(r"[a-z0-9_][a-z0-9_-]*(?:[./][a-z0-9_][a-z0-9_-]*)*")
 _MOST_NAME_CHARACTERS = 100
 _KEY = re.compile(r"[!-=?-~]{1,200}")
 _KEYS = re.compile(r"\n?<!-- nottwice(?P<keys>(?: [!-=?-~]+)*) -->\n?\Z")
-# Keys are never forgotten; a window must be some time.
+# Keys are never forgotten, but a window must be a finite time.
 _WINDOW = "3650d"
 
 
@@ -52,13 +52,13 @@ NoteText = Annotated[str, Field(max_length=MOST_CHARACTERS)]
 
 
 class NoteWritten(TypedDict):
-    """What the tools that write a note return."""
+    """The result of the tools that write a note."""
 
     note: str
     output_file: str
-    """Where the note is, below the folder of the scratchpad."""
+    """Where the note is, relative to the folder of the scratchpad."""
     characters: int
-    """In the whole note, now."""
+    """The length of the whole note now."""
 
 
 class NoteListed(TypedDict):
@@ -78,8 +78,8 @@ class _Note(NamedTuple):
 class Scratchpad:
     """A folder of notes, and the tools for it: ``nt.Agent(..., tools=[*pad.tools])``.
 
-    ``name`` is what one of them is called in the names of the tools: two scratchpads of one agent
-    need two.
+    ``name`` is the word for a note in the names of the tools. Two scratchpads of one agent need
+    different names.
     """
 
     def __init__(self, folder: str | os.PathLike[str], *, name: str = "note") -> None:
@@ -87,19 +87,19 @@ class Scratchpad:
         self.tools: tuple[SyncTool[..., Any], ...] = _make_tools(self.folder, name)
 
     def read(self, name: str) -> str | None:
-        """What a note says; None: there is none."""
+        """Return the text of a note; None: there is none."""
         note = _load(self.folder, _checked(name))
         return None if note is None else note.text
 
     def names(self) -> list[str]:
-        """The names of all notes, in order."""
+        """Return the names of all notes, in order."""
         return sorted(_names(self.folder))
 
     def ingest(self, receipt_id: str, name: str, text: str) -> bool:
-        """Add what a receipt told to a note, once; False: it is there already.
+        """Add the text of a receipt to a note, once; False: it is already there.
 
-        For what your own code remembers. It needs no run, and may be called again at will: after a
-        crash, for every receipt of a run, from two processes. Durable: when it returns.
+        For what your own code remembers. It needs no run, and you may call it again at any time:
+        after a crash, for every receipt of a run, from two processes. Durable: when it returns.
         """
         if not isinstance(receipt_id, str) or not _KEY.fullmatch(receipt_id):
             raise InvalidArguments(f"{receipt_id!r} is not a receipt id. Nothing was written.")
@@ -128,10 +128,10 @@ def _make_tools(root: str, kind: str) -> tuple[SyncTool[..., Any], ...]:
         return _write(root, note, text, replacing=False)
 
     pure: dict[str, Any] = {"works_on": {"folder": root}, "recipe": "scratchpad"}
-    # Who comes second to a busy folder comes again.
+    # A call that finds the folder busy tries again.
     retry = RetryPolicy(12, first_seconds=0.02, most_seconds=1.0)
     keyed: dict[str, Any] = {**pure, "key": key_per_call, "window": _WINDOW, "retry": retry}
-    # They are the model's own, and to write again what a note said before takes a change back.
+    # They are the model's own notes, and writing an earlier text again undoes a change.
     keyed["repeat"] = "free"
     return (
         declare(list_all, "pure", name=f"list_{kind}s", **pure),
@@ -187,7 +187,7 @@ def _load(root: str, name: str) -> _Note | None:
             content = confined_files.read(where, leaf).decode("utf-8", "replace")
     except FileNotFoundError:
         return None
-    # A person may have written the file, or edited it: then there are fewer keys, or none.
+    # A person may have written or edited the file: then keys are missing.
     found = _KEYS.search(content)
     if found is None:
         return _Note(content, ())
@@ -213,7 +213,7 @@ def _checked(name: str) -> str:
 
 @contextlib.contextmanager
 def _locked(root: str, *, wait: bool) -> Iterator[None]:
-    """Be the only one who changes notes in this folder."""
+    """Hold the lock of this folder, so that only one caller changes its notes."""
     with confined_files.folder_of(root, _LOCK, make=True) as (where, leaf):
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         lock = os.open(leaf, flags, 0o666, dir_fd=where)

@@ -1,10 +1,10 @@
-"""What is on record about an agent's run, outside of the process and of the model (A1).
+"""What is on record about an agent's run, independent of the process and the model (A1).
 
-The state is plain data: the contract (goal, definition of done), the plan with its cursor, what is
+The state is plain data: the contract (goal, conditions), the plan with its cursor, what is
 completed and why we believe it, what the model asked for, memory as pointers, the transcript, the
-money. What happened in the world is not copied into it: that is in the ledger. The transcript is
-only ever added to, so a checkpoint is as large as one beat, however long the conversation is; and
-readers of the state do not copy it.
+cost. What happened in the world is not copied into it: that is in the ledger. The transcript is
+append-only, so a checkpoint is as large as one beat, however long the conversation is, and readers
+of the state do not copy it.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from nottwice.model.saving.frozen import thaw
 from nottwice.model.shapes import checked, not_believed
 
 APPENDED = ("transcript", "heard", "asked", "completed", "memory")
-"""Parts of the state to which beats only add."""
+"""Parts of the state to which beats only append."""
 _CONTRACT = ("goal", "done_when", "plan", "files")
 
 
 class Transcript(Sequence[Message]):
-    """Everything that was said, read when it is looked at."""
+    """Everything that was said, parsed when it is accessed."""
 
     def __init__(self, plain: Sequence[Mapping[str, Any]]) -> None:
         self._plain = plain
@@ -78,29 +78,29 @@ class MemoryReference:
 
 @frozen_record(frozen=True, slots=True)
 class AskedCall:
-    """An effect that the model asked for; what became of it is in the ledger, by this id."""
+    """An effect that the model asked for; the ledger has its outcome, under this id."""
 
     receipt_id: str
     tool: str
     turn: int
     message: int
-    """The number of the message in the transcript that asked for it."""
+    """The number of the transcript message that asked for it."""
     index: int
-    """The how many-th tool call of that message it is."""
+    """The index of the tool call in that message."""
     outcome: str
-    """``done``; ``failed``: it took no effect; ``unavailable``: nor that, and trying may help;
-    ``refused``: it was not allowed, or not made."""
+    """``done``; ``failed``: it took no effect; ``unavailable``: it took no effect, and trying again
+    may help; ``refused``: it was not allowed, or not made."""
 
 
 @frozen_record(frozen=True, slots=True)
 class Cost:
-    """What requests to a model took."""
+    """What requests to a model cost."""
 
     usd: float = 0.0
     tokens: int = 0
     requests: int = 0
     unpriced: int = 0
-    """How many of the requests were answered by a model whose price is not known."""
+    """How many of the requests were answered by a model whose price is unknown."""
     unanswered_usd: float = 0.0
     """What was reserved for requests whose answer never came: they may have been billed."""
     unanswered_tokens: int = 0
@@ -116,31 +116,31 @@ class Cost:
         )
 
     def answered(self) -> dict[str, Any]:
-        """As plain data, without what was lost: that differs from one crash to another."""
+        """As plain data, without lost requests, because those differ from one crash to another."""
         return {name: getattr(self, name) for name in ("usd", "tokens", "requests", "unpriced")}
 
 
 def cost_of(plain: Mapping[str, Any]) -> Cost:
-    """What is on record of answers."""
+    """Read the recorded cost of answers."""
     with not_believed("What a run has spent"):
         return checked(Cost(**plain))
 
 
 @frozen_record(frozen=True, slots=True)
 class Spent:
-    """What a run took: by itself, and together with its workers and theirs."""
+    """What a run cost: by itself, and together with its workers and theirs."""
 
     own: Cost
     with_workers: Cost
 
     @property
     def usd(self) -> float:
-        """Dollars, of the run and all its workers."""
+        """Dollars, for the run and all its workers."""
         return self.with_workers.usd
 
     @property
     def tokens(self) -> int:
-        """Tokens, of the run and all its workers."""
+        """Tokens, for the run and all its workers."""
         return self.with_workers.tokens
 
     @property
@@ -150,7 +150,7 @@ class Spent:
 
     @property
     def unpriced(self) -> int:
-        """How many of them were answered by a model whose price is not known."""
+        """How many of these requests were answered by a model whose price is unknown."""
         return self.with_workers.unpriced
 
     @property
@@ -160,7 +160,7 @@ class Spent:
 
 
 class RunState:
-    """The state of an agent's run, to be read. Only the beats change it."""
+    """The state of an agent's run, for reading. Only the beats change it."""
 
     __slots__ = ("_own", "_show", "_workers", "plain")
 
@@ -185,23 +185,23 @@ class RunState:
 
     @property
     def done_when(self) -> tuple[str, ...]:
-        """What must be true at the end: text, or the name of a function that tells."""
+        """What must be true at the end: text, or the name of a function that checks it."""
         return tuple(self.plain["done_when"])
 
     @property
     def evidence(self) -> Mapping[str, str]:
-        """Why we believe that each of ``done_when`` is true, as far as we do."""
+        """The evidence for each of ``done_when`` that is known to be true."""
         found: Mapping[str, str] = self.plain["evidence"]
         return found
 
     @property
     def plan(self) -> tuple[str, ...]:
-        """The steps that the model, or the caller that started the run, planned."""
+        """The steps planned by the model, or by the caller that started the run."""
         return tuple(self.plain["plan"])
 
     @property
     def cursor(self) -> int:
-        """Which step of the plan is under way; its length when all are done."""
+        """The index of the current step; the length of the plan when all are done."""
         return int(self.plain["cursor"])
 
     @property
@@ -216,17 +216,17 @@ class RunState:
 
     @property
     def asked(self) -> list[AskedCall]:
-        """The effects that the model asked for, in order; see ``Agent.effects`` for the rest."""
+        """The effects that the model asked for, in order; ``Agent.effects`` has the details."""
         return [AskedCall(**plain) for plain in self.plain["asked"]]
 
     @property
     def transcript(self) -> Transcript:
-        """Everything that was said, the compacted turns included."""
+        """Everything that was said, including compacted turns."""
         return Transcript(self.plain["transcript"])
 
     @property
     def heard(self) -> list[Message]:
-        """What the user said, in order; not what the harness said in the user's place."""
+        """What the user said, in order, without what the harness said in the user's role."""
         return [self.transcript[number] for number in self.plain["heard"]]
 
     @property
@@ -236,7 +236,7 @@ class RunState:
 
     @property
     def recent(self) -> list[Message]:
-        """What was said lately, as much of it as fits into the model's window."""
+        """The recent messages that fit into the model's window."""
         return self.transcript[self.first_recent :]
 
     @property
@@ -246,30 +246,30 @@ class RunState:
 
     @property
     def answer(self) -> str | None:
-        """What the model said last when it had finished; None before that."""
+        """The model's final answer; None before it has finished."""
         found: str | None = self.plain["answer"]
         return found
 
     @property
     def value(self) -> Any:
-        """The answer in the type that ``Agent(answer=...)`` says; None before there is one.
+        """The answer in the type of ``Agent(answer=...)``; None before there is one.
 
-        Plain, as it is stored, if the type of the deployed agent cannot hold it.
+        Plain data, as stored, if the type of the deployed agent does not fit it.
         """
         plain = thaw(self.plain["value"])
         return plain if plain is None or self._show is None else self._show(plain)
 
     def changed(self, **parts: Any) -> RunState:
-        """The same state with other parts, for those who look ahead; nothing is recorded."""
+        """Return the same state with other parts, for looking ahead; nothing is recorded."""
         return RunState({**self.plain, **parts}, self._show)
 
     def costing(self, own: Cost, workers: Cost) -> RunState:
-        """The same state, which knows what the ledger tells of cost."""
+        """Return the same state with the costs from the ledger."""
         return RunState(self.plain, self._show, own=own, workers=workers)
 
     @property
     def spent(self) -> Spent:
-        """What the requests to the model took; lost ones are known where the ledger was read."""
+        """The cost of requests to the model; lost ones are included if the ledger was read."""
         own, workers = self._own, self._workers
         if own is None:
             own = cost_of(self.plain["spent"])
@@ -291,12 +291,12 @@ class RunState:
 
 
 def first_state(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The state that a run begins with."""
+    """Return the state that a run begins with."""
     strange = sorted(set(given) - set(_CONTRACT), key=str)
     if strange:
         raise InvalidGraph(
-            f"An agent's run begins with {', '.join(_CONTRACT)}, and {strange[0]!r} is none of "
-            "them. Nothing was started."
+            f"An agent's run takes {', '.join(_CONTRACT)}, but not {strange[0]!r}. Nothing was "
+            "started. Leave it out."
         )
     goal = given.get("goal", "")
     if not isinstance(goal, str):
@@ -333,12 +333,12 @@ def first_state(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_state(plain: Mapping[str, Any]) -> bool:
-    """Whether this is the state of an agent's run, and not of another graph's."""
+    """Whether this is the state of an agent's run, and not of another graph's run."""
     return {"spent", "workers", "transcript", "round"} <= plain.keys()
 
 
 def texts(given: Any, name: str) -> list[str]:
-    """A list of texts; InvalidGraph before anything is started if it is something else."""
+    """Return a list of texts; InvalidGraph before anything is started if it is something else."""
     if isinstance(given, list | tuple) and all(isinstance(one, str) and one for one in given):
         return list(given)
     raise InvalidGraph(
@@ -347,7 +347,7 @@ def texts(given: Any, name: str) -> list[str]:
 
 
 def _files(given: Any) -> list[dict[str, Any]]:
-    """References to files as they are on record."""
+    """Return references to files in their recorded form."""
     if isinstance(given, list | tuple):
         read = [one if isinstance(one, File) else block_from_plain(one) for one in given]
         if all(isinstance(one, File) for one in read):
@@ -356,10 +356,10 @@ def _files(given: Any) -> list[dict[str, Any]]:
 
 
 class AgentState(StateType):
-    """How the state of an agent's run goes into beats and comes out of them.
+    """How the state of an agent's run is passed to beats and read from them.
 
-    Beats are ours and change nothing in place, so nothing is copied or compared: both would take
-    the longer the longer the conversation is.
+    Beats are ours and change nothing in place, so nothing is copied or compared. Both would take
+    longer with every message of the conversation.
     """
 
     def __init__(self, *, agent: str, show: Callable[[Any], Any] | None = None) -> None:
@@ -405,9 +405,9 @@ class AgentState(StateType):
 
 
 def envelope(state: RunState) -> dict[str, Any]:
-    """What a parent run keeps of a child: its contract, answer, evidence and cost, not its words.
+    """Return what a parent run keeps of a child: its contract, answer, evidence and cost.
 
-    The words are in the ledger, under the child's own id.
+    The child's transcript stays in the ledger, under the child's own id.
     """
     plain = first_state({name: state.plain[name] for name in _CONTRACT if name in state.plain})
     counted = ("turn", "spent", "workers", "raised")

@@ -1,6 +1,6 @@
-"""What an agent says about itself in the log ``nottwice``, for people who watch it (O1).
+"""What an agent writes to the log ``nottwice``, for people who watch it (O1).
 
-The log record carries what happened as data, like everything that the engine says.
+Each log record carries what happened as data, like all log records of the engine.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Which tools does a model get to see, and what does a call of it mean (L5)?
+"""Which tools does a model see, and what does its call of one mean (L5)?
 
 A model asks again for what it has forgotten. So an effect that it asks for is one call of the whole
-run, whichever turn asks for it: the earlier receipt answers, and the model is told so and how to
-repeat on purpose. The label for that is the only thing it can add: class, key and verify are the
-tool's. A repeat is approved by a person first, unless the tool says otherwise. Reads are made anew
-in every turn. Promises kept here: P69, P201, P213.
+run, in whichever turn it asks: the earlier receipt answers, and the model is told so and how to
+repeat on purpose. It can only add a label for that: class, key and verify belong to the tool. A
+person approves a repeat first, unless the tool says otherwise. Reads are made again in every turn.
+Promises kept here: P69, P201, P213.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class Offered:
 
     schema: ToolSchema
     tool: Tool | None
-    """None: it is a worker, an agent of its own."""
+    """None: it is a worker, that is another agent."""
     make: Callable[..., Request] | None
     worker: Graph[Any] | None = None
     repeat: str | None = None
-    """The parameter by which the model can repeat on purpose; None: it need not, or must not."""
+    """The parameter for a deliberate repeat; None: the tool needs or allows none."""
 
     @property
     def effectful(self) -> bool:
@@ -65,7 +65,7 @@ class Offered:
 
 @frozen_record(frozen=True, slots=True)
 class Wanted:
-    """A call as it would be made for a model, and under which identity."""
+    """A call that a model asks for, with its identity."""
 
     request: Request
     earlier: Mapping[str, Any] | None = None
@@ -89,7 +89,7 @@ class Toolbox:
 
     @functools.cached_property
     def offered(self) -> dict[str, Offered]:
-        """By name; made when first needed, when every class that an annotation names is there."""
+        """By name; built when first needed, when every class that an annotation names exists."""
         return {
             name: _worker(each) if isinstance(each, Graph) else _offered(each)
             for name, each in self._given.items()
@@ -97,7 +97,7 @@ class Toolbox:
 
     @functools.cached_property
     def schemas(self) -> tuple[ToolSchema, ...]:
-        """What the model is told about all of them."""
+        """The descriptions of all of them for the model."""
         return (*(one.schema for one in self.offered.values()), *OWN_TOOLS.values())
 
     def tools(self) -> list[Tool]:
@@ -105,12 +105,12 @@ class Toolbox:
         return [each.tool for each in self._given.values() if not isinstance(each, Graph)]
 
     def lane_of(self, name: str) -> Lane:
-        """How a call of this tool stands to the others of its reply."""
+        """Return how a call of this tool relates to the others of its reply."""
         if name in OWN_TOOLS:
             return Lane.READ
         offered = self.offered.get(name)
         if offered is None:
-            # Whatever the model meant by it, what it asked for afterwards may need it.
+            # The tool is unknown, and later calls of the reply may depend on it.
             return Lane.EFFECT
         if offered.tool is None:
             return Lane.WORKER
@@ -119,10 +119,10 @@ class Toolbox:
         return Lane.ANY_TIME if offered.tool.parallel else Lane.EFFECT
 
     def want(self, scope: Scope, offered: Offered, call: ToolCall, state: RunState) -> Wanted:
-        """The request for what a model asks; raises what is wrong with its arguments.
+        """Return the request for what a model asks; raises what is wrong with its arguments.
 
-        Whether a label counts is decided by what earlier turns asked for, which is on record, and
-        not by the ledger, which by now may hold this very call.
+        Whether a label counts depends on what earlier turns asked for, which is on record. The
+        ledger cannot decide this, because by now it may hold this very call.
         """
         arguments = dict(call.arguments)
         label = arguments.pop(offered.repeat, None) if offered.repeat else None
@@ -131,7 +131,7 @@ class Toolbox:
             return Wanted(_make_in(scope, offered.make, arguments, None))
         request = self._run_wide(scope, offered.make, arguments, None)
         request, earlier = _in_new_words(request, call, state)
-        # What never happened is not repeated but tried again, under whatever label.
+        # A call that never happened is not repeated but tried again, under any label.
         was_there = earlier is not None and earlier["outcome"] != "unavailable"
         if earlier is not None and was_there and isinstance(label, str) and label.strip():
             label = check_id(label.strip(), what=f"The label in {offered.repeat!r}")
@@ -139,7 +139,7 @@ class Toolbox:
             if request.tool.repeat == "ask":
                 request = replace(request, ask=_why_ask(state, earlier, label))
             request, earlier = _in_new_words(request, call, state)
-        # What could not be had last time is tried again; what was refused stays refused.
+        # A call that was unavailable is tried again; a refused call stays refused.
         retry = earlier is not None and earlier["outcome"] == "unavailable"
         return Wanted(replace(request, retry=retry), earlier)
 
@@ -149,7 +149,7 @@ class Toolbox:
         request = _make_in(run_wide(scope), make, arguments, label)
         identity, key = own_branch(request.identity), request.key
         if key == request.identity.call_id:
-            # It is a key for each call, and this is the call.
+            # The key is per call, and this is the call.
             key = identity.call_id
         return replace(request, identity=identity, key=key, scope=scope)
 
@@ -157,10 +157,10 @@ class Toolbox:
 def _in_new_words(
     request: Request, call: ToolCall, state: RunState
 ) -> tuple[Request, Mapping[str, Any] | None]:
-    """The call that answers a model, and what is on record of it (P213).
+    """Return the call that answers a model, and what is on record about it (P213).
 
-    What failed without effect keeps its words on record. Other words for it are a call of their
-    own that follows it, under the same key: so its upstream still knows it for the same effect.
+    A call that failed without effect keeps its recorded words. Other words for it make a new call
+    that follows it, under the same key, so the upstream still recognises the same effect.
     """
     known = {one["receipt_id"]: one for one in state.plain["asked"]}
     while True:
@@ -179,12 +179,12 @@ def _in_new_words(
 
 
 def _following(failed: CallIdentity) -> CallIdentity:
-    """The same effect after a call of it that failed without effect, in another branch."""
+    """Return the identity of the same effect after a call that failed without effect."""
     return failed._replace(node_id=branch_node(ROOT_NODE, int(failed.call_id[:12], 16)))
 
 
 def _why_ask(state: RunState, earlier: Mapping[str, Any], label: str) -> str:
-    """What a person must know who is asked about a repeat: what was done before."""
+    """Tell the person who is asked about a repeat what was done before."""
     before = call_of(state, earlier)
     came = "was done" if earlier["outcome"] == "done" else "failed and took no effect"
     return (
@@ -194,21 +194,21 @@ def _why_ask(state: RunState, earlier: Mapping[str, Any], label: str) -> str:
 
 
 def run_wide(scope: Scope) -> Scope:
-    """The run as a whole, seen from a beat of it.
+    """Return the scope of the whole run, seen from one of its beats.
 
-    Of whatever version: what a model asked for is not done again because the run was migrated.
+    It is the same in all versions, so that a migrated run does not repeat what a model asked for.
     """
     return Scope(scope.session, ROOT_NODE, FIRST_CHECKPOINT)
 
 
 def own_branch(identity: CallIdentity) -> CallIdentity:
-    """The same call in a branch of its own: one that waits for a person stops no other."""
+    """Return the same call in its own branch: if it waits for a person, it stops no other call."""
     index = int(identity.input_hash[:8], 16)
     return identity._replace(node_id=branch_node(ROOT_NODE, index))
 
 
 def result_text(tool: Tool, value: Any) -> str:
-    """A result as the model reads it."""
+    """Return a result as the model reads it."""
     stored = kept(tool, value)
     is_text = isinstance(value, str) and stored.kind is not ResultKind.NOT_KEPT
     return value if is_text else stored.json
@@ -237,8 +237,8 @@ def _checked_tool(agent: str, protected: Any) -> Tool:
         )
     if requests.is_method:
         raise InvalidTool(
-            f"Agent {agent!r} was given the method {tool.name!r}, whose instance no resume could "
-            "find again. Nothing happened. Make it a plain function."
+            f"Agent {agent!r} was given the method {tool.name!r}, but a resume could not find its "
+            "instance again. Nothing happened. Make it a plain function."
         )
     return tool
 
@@ -279,7 +279,7 @@ def _worker(graph: Graph[Any]) -> Offered:
 
 
 def _parameters(tool: Tool) -> dict[str, Any]:
-    """The JSON schema of a tool's arguments as one object, its definitions at the top."""
+    """Return the JSON schema of a tool's arguments as one object, its definitions at the top."""
     arguments, _ = tool.schemas()
     definitions: dict[str, Any] = {}
     properties: dict[str, Any] = {}
@@ -294,7 +294,7 @@ def _parameters(tool: Tool) -> dict[str, Any]:
 
 
 def _hoisted(name: str, schema: Any, definitions: dict[str, Any]) -> Any:
-    """A parameter's schema without its definitions; two may have different ones of a name."""
+    """Return a parameter's schema without definitions; two may define one name differently."""
     if not isinstance(schema, dict):
         return {}
     text = json.dumps(schema).replace('"#/$defs/', f'"#/$defs/{name}.')

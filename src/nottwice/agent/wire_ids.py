@@ -1,13 +1,13 @@
-"""Under which ids and names do tool calls and their results go to a model?
+"""Under which ids and names are tool calls and their results sent to a model?
 
-Under ids of our own. A model API refuses a conversation in which two calls share an id, or an id
-has a strange character. Small models make up such ids: ``functions.refund:0`` in every turn. What
-they said stays in the transcript as they said it, so one bad reply would poison every later
-request of the run. Here each call of a request gets a number, and each result the number of the
-call that it answers: where several calls of one message share an id, in their order. The numbers
-are the same in every request as long as the conversation is only added to, so that it can be
-cached. The same holds for the name of a tool that a model made up: what no API takes back is
-spelled with other characters on the wire. Promise kept here: P204.
+Under our own ids. A model API refuses a conversation in which two calls share an id, or an id has
+an unusual character. Small models make up such ids: ``functions.refund:0`` in every turn. The
+transcript keeps them unchanged, so one bad reply would break every later request of the run. Here
+each call of a request gets a number, and each result the number of the call that it answers. If
+several calls of one message share an id, their results match in order. While the conversation only
+grows, the numbers are the same in every request, so it can be cached. The same applies to a tool
+name that a model made up: if no API accepts it, it is sent with other characters. Promise kept
+here: P204.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _STRANGE = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def with_own_ids(messages: Iterable[Message]) -> tuple[Message, ...]:
-    """The messages with ids that are unique in them, on both sides of each tool call."""
+    """Return the messages with unique ids, on both sides of each tool call."""
     numbers = itertools.count(1)
     answered: dict[str, deque[str]] = {}
     renamed: list[Message] = []
     for message in messages:
         if message.role is Role.ASSISTANT:
-            # Results stand in the message after their calls, and in no later one.
+            # Results are in the message after their calls, and in no later one.
             answered = defaultdict(deque)
             blocks = tuple(_called(message.blocks, numbers, answered))
         else:
@@ -53,7 +53,7 @@ def _called(
 
 
 def _spelled(name: str) -> str:
-    """A name that every API takes: its own, if it is one."""
+    """Return a name that every API accepts: the same one, if possible."""
     return _STRANGE.sub("_", name)[:MOST_NAME_CHARACTERS] or "unnamed"
 
 

@@ -1,8 +1,8 @@
 """What is a model told about a call that was not made, was made before, or failed?
 
-A model reads none of our manuals and has no terminal. So each text says what was not done and what
-the model itself can do next, and holds no command and no advice for a programmer. What is on record
-of a call is in its own words: a receipt of other words is never passed off as one of these.
+A model reads no manual and has no terminal. So each text says what was not done and what the model
+itself can do next. It contains no command and no advice for a programmer. A recorded call is shown
+with its own words: a receipt is never passed off as that of a call with other words.
 Promises kept here: P71, P203.
 """
 
@@ -37,7 +37,7 @@ _MOST_CALLS = 20
 
 
 def unreadable(call: ToolCall) -> str:
-    """What it wrote is no JSON object, or was cut off."""
+    """The arguments are not a JSON object, or were cut off."""
     return (
         f"The arguments of {call.name} are not a complete JSON object. {_NOT_CALLED} Call "
         "it again with its arguments as one complete JSON object."
@@ -45,7 +45,7 @@ def unreadable(call: ToolCall) -> str:
 
 
 def no_such_tool(call: ToolCall, known: Sequence[str], *, gone: bool = False) -> str:
-    """``gone``: this run has receipts of it, so it was there before."""
+    """``gone``: this run has receipts of it, so it existed before."""
     if gone:
         return (
             f"The tool {call.name!r} is gone: it was there before, and was removed. Nothing was "
@@ -70,7 +70,7 @@ def failed_and_gone(name: str, written: str, why: str, known: Sequence[str]) -> 
 
 
 def did_not_happen_and_gone(name: str, written: str, known: Sequence[str]) -> str:
-    """A person has said so of a call that was in doubt."""
+    """A person has decided this about a call that was in doubt."""
     return (
         f"{written} did not happen: a person has looked, and decided so. {_NOT_CALLED} The tool "
         f"{name!r} was removed afterwards, so you cannot call it again. You have: "
@@ -86,7 +86,7 @@ def no_goal(call: ToolCall) -> str:
 
 
 def not_begun(before: ToolCall, number: int) -> str:
-    """What came after a call of the same reply that did not happen."""
+    """About a call after another one of the same reply that did not happen."""
     return (
         f"Not begun: you asked for this after call {number} of the same reply, {before.name}, "
         f"which did not happen. {_NOT_CALLED} Call it again if you still want it."
@@ -94,7 +94,7 @@ def not_begun(before: ToolCall, number: int) -> str:
 
 
 def of_error(call: ToolCall, tool: Tool | None, error: BaseException) -> str:
-    """What went wrong with a call, and what a model can do about it."""
+    """Say what went wrong with a call, and what a model can do about it."""
     if isinstance(error, ToolFailure):
         return _failed(call, tool, error)
     if isinstance(error, InvalidArguments):
@@ -154,7 +154,7 @@ def _fact(error: BaseException, name: str) -> Any:
 def of_earlier(
     call: ToolCall, tool: Tool | None, before: ToolCall, turn: int, *, repeat: str | None
 ) -> str:
-    """That nothing was done now, because it was done in an earlier turn."""
+    """Say that nothing was done now, because it was done in an earlier turn."""
     again = _how_to_repeat(tool, repeat)
     if tool is not None and (other := other_words(tool, before, call)):
         return (
@@ -173,7 +173,7 @@ def of_earlier_failure(turn: int) -> str:
 
 
 def of_twin(call: ToolCall, tool: Tool | None, before: ToolCall, *, repeat: str | None) -> str:
-    """That the same reply asks for it twice."""
+    """Say that the same reply asks for it twice."""
     again = _how_to_repeat(tool, repeat)
     if tool is not None and (other := other_words(tool, before, call)):
         return (
@@ -184,7 +184,7 @@ def of_twin(call: ToolCall, tool: Tool | None, before: ToolCall, *, repeat: str 
 
 
 def of_failed_twin(call: ToolCall, tool: Tool | None, before: ToolCall) -> str:
-    """The same, of a call that failed without effect."""
+    """Say the same about a call that failed without effect."""
     if tool is not None and (other := other_words(tool, before, call)):
         return (
             f"(You asked for this twice in one reply, with another {_listed(other)}. It was tried "
@@ -194,13 +194,13 @@ def of_failed_twin(call: ToolCall, tool: Tool | None, before: ToolCall) -> str:
 
 
 def other_words(tool: Tool, before: ToolCall, call: ToolCall) -> list[str]:
-    """Which arguments differ that do not tell one effect from another."""
+    """Return the differing arguments that do not tell one effect from another."""
     one, other = before.arguments, call.arguments
     return [name for name in tool.volatile if one.get(name) != other.get(name)]
 
 
 def call_of(state: RunState, asked: Mapping[str, Any]) -> ToolCall:
-    """The tool call by which a model asked for an effect."""
+    """Return the tool call by which a model asked for an effect."""
     message, index = int(asked["message"]), int(asked["index"])
     return state.transcript[message].tool_calls[index]
 
@@ -227,20 +227,20 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def of_worker(name: str, outcome: Outcome[Any]) -> str:
-    """What came of a task: the worker's answer, or how it ended."""
+    """Return the result of a task: the worker's answer, or how it ended."""
     if outcome.status == "completed" and isinstance(outcome.state, RunState):
         return report_of(outcome.state)
     return worker_ended(name, outcome.failure, stopped=outcome.status == "aborted")
 
 
 def report_of(state: RunState) -> str:
-    """The answer of a worker that has finished, with the evidence for it."""
+    """Return the answer of a worker that has finished, with its evidence."""
     evidence = [f"- {name}: {why}" for name, why in state.evidence.items()]
     return "\n".join([state.answer or "It is done.", *evidence])
 
 
 def worker_ended(name: str, failure: Failure | None, *, stopped: bool) -> str:
-    """How a worker ended that has not finished its task."""
+    """Say how a worker ended without finishing its task."""
     how = "was stopped by a person" if stopped else "could not finish its task"
     return (
         f"{name} {how}{_why_failed(failure)}. What it had done by then stays done. Do not count on "
@@ -255,7 +255,7 @@ def worker_gone(
     unknown: Sequence[str],
     known: Sequence[str],
 ) -> str:
-    """What a worker left that was removed before its boss was told; ``done``: its effects."""
+    """Say what a worker did that was removed before it reported; ``done``: its effects."""
     told = [f"{name} was removed afterwards, so you cannot call it again."]
     told.append(f"Its receipts: {_some(done)}." if done else "It has no receipt of an effect.")
     if unknown:

@@ -1,10 +1,9 @@
 """What may the workers of an agent take, and what have they taken (A4, A5)?
 
-A boss leaves its limits on record before it hands over a task. Every request of a worker is charged
-to a meter of each run that it works for, up to the first, in the commit that reserves it; the store
-refuses a charge beyond the limit. So a budget covers the whole tree, whichever processes advance
-its parts, and through crashes: nothing depends on what a process remembers. Promise kept here:
-P190.
+A boss records its limits before it hands over a task. Every request of a worker is charged to a
+meter of each run above it, up to the topmost, in the commit that reserves it. The store refuses a
+charge beyond the limit. So a budget covers the whole tree, in all processes that advance its parts,
+and through crashes: nothing depends on the memory of a process. Promise kept here: P190.
 """
 
 from __future__ import annotations
@@ -52,32 +51,32 @@ MONEY = ("usd", "tokens")
 
 
 def taken_for(run_id: str, name: str) -> str:
-    """The meter of what the workers of this run have taken, reserved requests included."""
+    """Return the meter of what the workers of this run have taken, reserved requests included."""
     return f"nottwice.workers/{name}/{run_id}"
 
 
 def under_way_for(run_id: str, name: str) -> str:
-    """The meter of the part of it that is reserved for requests that are under way."""
+    """Return the meter of what is reserved for requests of its workers that are in progress."""
     return f"nottwice.under-way/{name}/{run_id}"
 
 
 def lost_by(run_id: str, name: str) -> str:
-    """The meter of what a run reserved for requests whose answer never came."""
+    """Return the meter of what a run reserved for requests whose answer never came."""
     return f"nottwice.unanswered/{name}/{run_id}"
 
 
 def shown(store: Store, meter: Any, run_id: str, *, besides: str = "") -> Amount:
-    """What the meters of one kind show of a run, in tokens and dollars."""
+    """Read the meters of one kind for a run, in tokens and dollars."""
     tokens, usd = (store.charged(meter(run_id, name), besides=besides) for name in MONEY[::-1])
     return Amount(tokens, from_units("usd", usd))
 
 
-# Those above
+# The bosses
 
 
 @frozen_record(frozen=True, slots=True)
 class Boss:
-    """A run that another one works for: its limits, and what counts against them by now."""
+    """A run that another one works for: its limits, and what counts against them so far."""
 
     run_id: str
     limits: Mapping[str, float | None]
@@ -86,19 +85,19 @@ class Boss:
     taken: Mapping[str, float]
     """What its workers have taken."""
     under_way: Mapping[str, float]
-    """The part of that which is only reserved, and may turn out to be less."""
+    """The part of ``taken`` that is only reserved, and may turn out to be less."""
 
     def at_most(self, name: str) -> int | None:
-        """What the meter of its workers may show."""
+        """Return the most that the meter of its workers may show."""
         limit = self.limits.get(name)
         return None if limit is None else units(name, limit) - units(name, self.own.get(name, 0))
 
     def overrun(self, name: str, following: float, *, patient: bool = False) -> Overrun | None:
-        """The limit, if this does not fit under it; ``patient``: nor would it fit later."""
+        """Return the limit if this would exceed it; ``patient``: if it also would later."""
         limit = self.limits.get(name)
         if limit is None:
             return None
-        # In whole units, like the store that checks it again: both must come to the same.
+        # In whole units, like the store, which checks again: both must get the same result.
         so_far = units(name, self.own.get(name, 0)) + units(name, self.taken.get(name, 0))
         waits_for = units(name, self.under_way.get(name, 0)) if patient else 0
         if so_far + units(name, following) - waits_for <= units(name, limit):
@@ -107,7 +106,7 @@ class Boss:
 
 
 def bosses_of(session: Session, call_id: str) -> Doing[tuple[Boss, ...]]:
-    """The runs that this one works for, nearest first; without what this call was charged."""
+    """Return the runs that this one works for, nearest first, without the charges of this call."""
     if session.run.parent_id is None:
         return ()
     found: tuple[Boss, ...] = yield Read(
@@ -173,7 +172,7 @@ def charges_above(
     under_way: Amount,
     limited: bool,
 ) -> tuple[ChargeWrite, ...]:
-    """What a request is charged to those that its run works for; ``limited``: if it fits."""
+    """Return the charges of a request to the bosses; ``limited``: only if they fit."""
     writes: list[ChargeWrite] = []
     for boss in bosses:
         for name in MONEY:
@@ -187,13 +186,13 @@ def charges_above(
     return tuple(writes)
 
 
-# Those below
+# The workers
 
 
 def allowance(
     session: Session, budget: Budget, raised: Mapping[str, float], own: Amount
 ) -> Doing[tuple[CallWrite, ...]]:
-    """The write that says what workers of this run may take, if that is not on record yet."""
+    """Return the write that records what workers of this run may take, unless it is on record."""
     limits = {
         name: None if limit is None else limit + raised.get(name, 0)
         for name in (*MONEY, "workers")
@@ -217,9 +216,9 @@ def allowance(
 
 
 def inherited(state: RunState, taken: Amount) -> Amount:
-    """What workers took before this run was forked from another one, whose meters are not its own.
+    """Return what workers took before this run was forked; the meters belong to the original run.
 
-    ``taken``: what the meters show of its own workers.
+    ``taken``: what the meters show for the fork's own workers.
     """
     known = sum(map(cost_of, state.plain["workers"].values()), Cost())
     return Amount(max(0, known.tokens - taken.tokens), max(0.0, round(known.usd - taken.usd, 9)))
@@ -234,9 +233,9 @@ def has_workers(session: Session) -> Doing[bool]:
 def admit_workers(
     scope: Scope, state: RunState, budget: Budget, wanted: Sequence[CallIdentity]
 ) -> Doing[dict[str, float]]:
-    """Let these tasks be handed over, each counted once, or make the run wait for a person.
+    """Allow these tasks to be handed over, each counted once, or make the run wait for a person.
 
-    Returns what people raised. Durable: when it returns, what the workers may take.
+    Returns the raises. Durable: what the workers may take, when it returns.
     """
     session, asked = scope.session, Counter[str | None]()
     raised = dict(state.plain["raised"])
@@ -267,7 +266,7 @@ def admit_workers(
                     ),
                 )
             except Outdated:
-                # Another worker of the same boss has handed over a task meanwhile: look again.
+                # Another worker of the same boss has handed over a task meanwhile: check again.
                 continue
             break
     return raised
@@ -299,7 +298,7 @@ def _read(row: CallRow) -> tuple[dict[str, float | None], dict[str, float]]:
         return dict(plain["limits"]), dict(plain["own"])
 
 
-# What it came to
+# The costs
 
 
 def costs_of(run_ids: Iterable[str]) -> Read:
@@ -312,32 +311,32 @@ def costs_of(run_ids: Iterable[str]) -> Read:
 
 
 def spawned_by(session: Session, wanted: Iterable[CallIdentity]) -> list[str]:
-    """The ids of the runs that these calls spawn."""
+    """Return the ids of the runs that these calls spawn."""
     return [child_run_id(session.run_id, identity) for identity in dict.fromkeys(wanted)]
 
 
 def with_costs(store: Store, outcome: Outcome[Any]) -> Outcome[Any]:
-    """The same outcome, whose state knows what the ledger tells of cost: lost requests, workers."""
+    """Return the outcome with the costs from the ledger in its state: lost requests, workers."""
     if not isinstance(outcome.state, RunState):
         return outcome
     return dataclasses.replace(outcome, state=costed(store, outcome.run_id, outcome.state))
 
 
 def costed(store: Store, run_id: str, state: RunState) -> RunState:
-    """The same state of a run, which knows what the ledger tells of cost."""
+    """Return the state of a run with the costs from the ledger."""
     own = _with_lost(store, run_id, cost_of(state.plain["spent"]))
     workers = sum((_cost(store, child.workflow_id) for child in store.children(run_id)), Cost())
     return state.costing(own, workers)
 
 
 def costs_told(outcome: Outcome[Any]) -> Doing[Outcome[Any]]:
-    """The same for the engine."""
+    """Do the same inside the engine."""
     told: Outcome[Any] = yield Read(lambda store: with_costs(store, outcome))
     return told
 
 
 def _cost(store: Store, run_id: str) -> Cost:
-    """What a run and those that it has spawned have cost; only agents ask a model."""
+    """Return what a run and its children have cost; only agents ask a model."""
     cost, chain = Cost(), store.checkpoint_chain(run_id)
     state = load_image(chain)["state"] if chain else {}
     if is_state(state):

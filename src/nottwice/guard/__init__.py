@@ -1,1 +1,1 @@
-"""Where a tool is declared: its signature, its key, and how its values become plain data."""
+"""How tools are declared: their signatures, their keys, and how values become plain data."""

@@ -1,4 +1,4 @@
-"""The keyword arguments of ``nt.tool``, and what they say about each other (T2, T3)."""
+"""The keyword arguments of ``nt.tool``, and the rules between them (T2, T3)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VerifyHook = Callable[[Call], Verification] | Callable[[Call], Awaitable[Verific
 
 
 class Declaration:
-    """The keyword arguments of ``nt.tool``, checked for what they say about each other."""
+    """The keyword arguments of ``nt.tool``, checked against each other."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Declaration:
         self.rate = None if rate is None else check_id(rate, what=f"Tool {tool!r}: rate")
 
     def check(self, name: str, kind: ReplayClass) -> None:
-        """T2: key and window belong to one class, and verify to effects."""
+        """Check T2: key and window belong to one class, and verify to effects."""
         self._check_hooks(name)
         self._check_keep(name)
         for what, value in (("key", self.key), ("window", self.window)):
@@ -142,7 +142,7 @@ class Declaration:
 
     @property
     def repeat(self) -> Repeat:
-        """Also for a keyed tool: a repeat has a key of its own, so the upstream does it again."""
+        """Applies to keyed tools, too: a repeat gets its own key, so the upstream acts again."""
         given: Repeat = "ask" if self.given_repeat is None else self.given_repeat
         return given
 
@@ -158,8 +158,8 @@ class Declaration:
         if not isinstance(self.given_repeat, str) or self.given_repeat not in known:
             raise InvalidTool(
                 f"Tool {name!r} was not declared: repeat={self.given_repeat!r} is none of "
-                f"{', '.join(map(repr, known))}. 'ask' asks a person before a model does the very "
-                "same again, 'free' lets it, 'never' refuses it."
+                f"{', '.join(map(repr, known))}. 'ask' asks a person before a model does exactly "
+                "the same again, 'free' allows it, 'never' refuses it."
             )
 
     def _check_parallel(self, name: str, kind: ReplayClass) -> None:
@@ -174,7 +174,7 @@ class Declaration:
         raise InvalidTool(f"Tool {name!r} was not declared: {why}. Leave parallel= out.")
 
     def _check_keep(self, name: str) -> None:
-        """A row that is gone cannot keep a key from being sent again with other arguments."""
+        """Refuse rows that expire too early: their keys could be reused with other arguments."""
         if self.keep_seconds is None or self.window is None:
             return
         if _seconds(self.window, name, "window") > self.keep_seconds:
@@ -185,7 +185,7 @@ class Declaration:
             )
 
     def _check_hooks(self, name: str) -> None:
-        """Refuse now what would otherwise fail in the middle of a failure."""
+        """Refuse now what would otherwise fail while a failure is handled."""
         for what, hook in (
             ("verify", self.verify),
             ("classify", self.classify),
@@ -203,23 +203,23 @@ class Declaration:
 
 
 def read_declaration(tool: str, words: Mapping[str, Any]) -> Declaration:
-    """The declaration in these words; a misspelt one is answered with what was meant."""
+    """Read the declaration; a misspelt argument gets a hint at the right one."""
     known = [name for name in inspect.signature(Declaration).parameters if name != "tool"]
     for word in words:
         if word not in known:
             near = difflib.get_close_matches(word, known, n=1)
             hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(known)}."
             raise InvalidTool(
-                f"Tool {tool!r} was not declared: it says {word}=, which means nothing. {hint}",
+                f"Tool {tool!r} was not declared: it has {word}=, which is unknown. {hint}",
                 tool=tool,
             )
     return Declaration(tool, **words)
 
 
 _NEEDED = {
-    "key": "It is what the upstream recognises the call by: a template such as "
+    "key": "The upstream recognises the call by its key: a template such as "
     "'refund-{order_id}', a function of the arguments, or nt.key_per_call.",
-    "window": "It is how long the upstream remembers a key, for example '24h'.",
+    "window": "The window is how long the upstream remembers a key, for example '24h'.",
 }
 
 

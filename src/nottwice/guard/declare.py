@@ -51,9 +51,9 @@ class SyncTool(Protocol[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
 
-    # From the class, where a method, a class method and a static method cannot be told apart; and
-    # from an instance, which is handed over. Only the call hands it over: a receipt of a method is
-    # had from the class.
+    # Through the class, a method, a class method and a static method cannot be told apart. Through
+    # an instance, that instance is passed. Only the call passes it: to get a method's receipt, use
+    # the class.
     @overload
     def __get__(self, instance: None, owner: Any = None) -> SyncTool[..., R]: ...
 
@@ -69,7 +69,7 @@ class SyncTool(Protocol[P, R]):
         """A deliberate repeat: ``refund.again("second parcel")(order_id=7)``."""
 
     def retry(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Grant a call whose failure is on record new attempts."""
+        """Allow new attempts for a call whose failure is on record."""
 
 
 class AsyncTool(Protocol[P, R]):
@@ -85,9 +85,9 @@ class AsyncTool(Protocol[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]: ...
 
-    # From the class, where a method, a class method and a static method cannot be told apart; and
-    # from an instance, which is handed over. Only the call hands it over: a receipt of a method is
-    # had from the class.
+    # Through the class, a method, a class method and a static method cannot be told apart. Through
+    # an instance, that instance is passed. Only the call passes it: to get a method's receipt, use
+    # the class.
     @overload
     def __get__(self, instance: None, owner: Any = None) -> AsyncTool[..., R]: ...
 
@@ -103,11 +103,11 @@ class AsyncTool(Protocol[P, R]):
         """A deliberate repeat."""
 
     def retry(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
-        """Grant a call whose failure is on record new attempts."""
+        """Allow new attempts for a call whose failure is on record."""
 
 
 class Protector(Protocol):
-    """What ``nt.tool(...)`` returns: it takes a function and gives its protected twin."""
+    """What ``nt.tool(...)`` returns: it takes a function and returns its protected twin."""
 
     @overload
     def __call__(  # type: ignore[overload-overlap]
@@ -197,26 +197,26 @@ def tool(replay_class: Any = None, **declared: Any) -> Any:
             ``nt.key_per_call``.
         window: how long the upstream remembers a key, ``"24h"``.
     For keyed and unsafe tools:
-        verify: a function of an ``nt.Call`` that looks whether it happened; sync or async.
+        verify: a function of an ``nt.Call`` that checks whether it happened; sync or async.
         settles: how long after the end of an attempt the upstream may still apply it.
         verify_limit: how long ``verify`` may take.
-        once_per: the arguments that say which effect it is; all others do not count.
-        approve: True: a person approves each call first; ``"24h"``: and that counts so long.
-        repeat: may a model do the very same again? ``"ask"`` a person, ``"free"``, ``"never"``.
-        parallel: True: among the calls of one reply of a model it has no order.
+        once_per: the arguments that identify the effect; all others do not count.
+        approve: True: a person approves each call first; ``"24h"``: an approval is valid that long.
+        repeat: may a model do exactly the same again? ``"ask"`` a person, ``"free"``, ``"never"``.
+        parallel: True: its order among the calls of one model reply does not matter.
     For pure tools:
         durable: True: its result is durable before it is returned, because it cost something.
     For all tools:
-        name: its name in the ledger; otherwise that of the function.
+        name: its name in the ledger; by default that of the function.
         classify: a function of an exception that says what it means.
         retry: an ``nt.RetryPolicy``.
         time_limit: how long one attempt may take.
         volatile: arguments that do not count for the identity; ``"*"`` (pure only): all.
         bound_by: for methods, required there: attributes that tell instances apart, or ``()``.
-        tags: words of your own, kept with the declaration.
+        tags: your own words, kept with the declaration.
         keep: how long its rows are kept after their run has ended.
         rate: the name of its rate-limit class, for policies.
-        redact: a function of a text that is about to be recorded: what may be.
+        redact: a function that takes a text to be recorded and returns what may be recorded.
     """
     if callable(replay_class):
         _refuse_unclassified(getattr(replay_class, "__name__", "?"), None)
@@ -231,7 +231,7 @@ def tool(replay_class: Any = None, **declared: Any) -> Any:
 
 
 def _shown_signature() -> inspect.Signature:
-    """What ``help`` shows. ``tool`` takes any word, and answers a misspelt one with a hint."""
+    """Return what ``help`` shows. ``tool`` takes any keyword, so a misspelt one gets a hint."""
     replay_class = inspect.Parameter(
         "replay_class",
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
@@ -294,22 +294,22 @@ def _protect(function: Callable[..., Any], replay_class: object, words: dict[str
 
 
 def _check_function(function: Any, name: str) -> None:
-    """Refuse what is no function, has no name, or does its work after it has returned."""
+    """Refuse what is no function, has no name, or works after it has returned."""
     if not callable(function):
         raise InvalidTool(f"nt.tool protects functions, and {function!r} is not one.")
     _check_kind(function, name)
     if name in ("?", "<lambda>"):
         raise InvalidTool(
-            f"{function!r} was not declared: it has no name of its own, and two such tools would "
-            "be one. Give it one: @nt.tool(..., name='refund')."
+            f"{function!r} was not declared: it has no name, so two such tools would be one tool. "
+            "Give it a name: @nt.tool(..., name='refund')."
         )
     if str(name).startswith(OWN_PREFIX):
         raise InvalidTool(
-            f"Tool {name!r} was not declared: names that begin with {OWN_PREFIX!r} are nottwice's "
-            "own. Give it another one with name=..."
+            f"Tool {name!r} was not declared: names that begin with {OWN_PREFIX!r} are reserved "
+            "for nottwice. Give it another one with name=..."
         )
     if isinstance(getattr(function, "tool", None), Tool):
-        raise InvalidTool(f"Tool {name!r} is declared already. Take one of the two @nt.tool away.")
+        raise InvalidTool(f"Tool {name!r} is already declared. Remove one of the two @nt.tool.")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise InvalidTool(
             f"Tool {name!r} was not declared: it yields, so it would do its work after its "
@@ -318,11 +318,11 @@ def _check_function(function: Any, name: str) -> None:
 
 
 def _check_kind(function: Any, name: str) -> None:
-    """Refuse what holds an object of its own: two of a kind would be one tool."""
+    """Refuse what holds its own object: two of a kind would be one tool."""
     if inspect.isclass(function):
         raise InvalidTool(
-            f"{function.__qualname__!r} is a class and was not declared: calling it makes an "
-            "object, and a resume gets plain data. Protect a function that does the work: "
+            f"{function.__qualname__!r} is a class and was not declared: calling it returns an "
+            "object, but a resume returns plain data. Protect a function that does the work: "
             f"@nt.tool(...) above `def {_verb(name)}(order_id: int) -> dict:`."
         )
     owner = getattr(function, "__self__", None)
@@ -382,7 +382,7 @@ def _async_twin(function: Callable[..., Any], requests: Requests) -> Any:
 
 
 async def call_async(request: Request) -> Receipt[Any]:
-    """Make one call in a task of its own: a waiter that is cancelled cancels nothing."""
+    """Make one call in its own task: cancelling a waiter cancels nothing else."""
     parent = current_attempt.get()
     session = request.scope.session
     loop = asyncio.get_running_loop()
@@ -391,12 +391,12 @@ async def call_async(request: Request) -> Receipt[Any]:
     over: asyncio.Future[None] = loop.create_future()
 
     def end(task: asyncio.Future[Receipt[Any]]) -> None:
-        # What asyncio.shield and a second callback would do, in one: this runs in every call.
+        # One callback instead of asyncio.shield and a second one, because this runs in every call.
         session.in_flight.drop(task)
         if not over.done():
             over.set_result(None)
         elif not task.cancelled():
-            # Looked at, so that the loop does not report an error that was taken care of here.
+            # Retrieved, so that the loop does not report an error that was handled here.
             task.exception()
 
     task.add_done_callback(end)
@@ -408,13 +408,13 @@ async def call_async(request: Request) -> Receipt[Any]:
             if _may_have_begun(session.in_flight.find(request.identity)):
                 task.add_done_callback(_log_unseen_error)
             else:
-                # Nothing was recorded and nothing sent: it can simply not happen.
+                # Nothing was recorded or sent, so the call can be dropped.
                 task.cancel()
         raise
 
 
 def _log_unseen_error(task: asyncio.Future[Receipt[Any]]) -> None:
-    """Nobody waits for this call any more, so its error is at least logged."""
+    """Log the error of a call that has no waiter left."""
     if not task.cancelled() and task.exception() is not None:
         log.warning("a call whose waiter was cancelled ended with: %r", str(task.exception()))
 
@@ -424,7 +424,7 @@ def _may_have_begun(mine: InFlight | None) -> bool:
 
 
 def _dress(function: Callable[..., Any], requests: Requests, entrance: Callable[..., Any]) -> Any:
-    """The protected function with its attributes. It stays a real function."""
+    """Return the protected function with its attributes. It stays a real function."""
     value, dressed = operator.attrgetter("value"), functools.wraps(function)
 
     def again(label: str) -> Any:

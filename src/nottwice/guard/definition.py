@@ -1,14 +1,14 @@
 """When is a tool that is declared again the same tool? (T1)
 
-A call in doubt finds its tool by name, and a receipt is handed out by name. So two functions may
+A call in doubt finds its tool by name, and a receipt is returned by name. So two functions may
 share a name only if they are one definition:
 
 - a name at module level that is defined again: a notebook cell, a reload, a second import;
 - a local function with the same code, closure, defaults and declaration: a factory that is called
   twice with the same values, or that was itself defined again.
 
-What cannot be shown to be the same is not. Garbage collection decides nothing: which objects happen
-to be alive says nothing about what a name means. Promise kept here: P140.
+If nottwice cannot show that two are the same, they are not. Garbage collection decides nothing:
+which objects are alive says nothing about what a name means. Promise kept here: P140.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ _IMMUTABLE = (
     datetime.timedelta,
 )
 _EMPTY = object()
-"""What a variable holds that is not assigned yet."""
+"""The value of a variable that is not assigned yet."""
 _MOST_LAYERS = 100
 DEFINITION = "nottwice_definition"
-"""An attribute of a ready-made function that says what it works on; its code does not tell."""
+"""An attribute of a ready-made function that says what it works on, as its code does not."""
 
 Pairs = frozenset[tuple[int, int]]
-"""Functions that are being compared: a function may refer to itself."""
+"""Functions that are being compared, because a function may refer to itself."""
 
 
 class Definition:
-    """A function as it was declared. What it closes over can change later; what it was counts."""
+    """A function as it was declared. Its closure may change later; the original values count."""
 
     def __init__(self, function: Callable[..., Any], words: Mapping[str, Any]) -> None:
         self.function = function
@@ -60,7 +60,7 @@ class Definition:
         return place_of(self._base)
 
     def same_as(self, older: Definition) -> bool:
-        """Whether this is the same definition again, so that it may take the older one's name."""
+        """Whether this is the same definition again, which may take over the older one's name."""
         if self.function is older.function:
             return _same_names(older._words, self._words)
         known = getattr(self.function, DEFINITION, None)
@@ -85,7 +85,7 @@ class Definition:
 
 
 def place_of(function: Any) -> str:
-    """Where a function is written, as FILE:LINE; for what has no code, what it is."""
+    """Return where a function is written, as FILE:LINE; without code, what kind of object it is."""
     function = _innermost(function)
     while isinstance(function, functools.partial):
         function = function.func
@@ -96,7 +96,7 @@ def place_of(function: Any) -> str:
 
 
 def _innermost(function: Any) -> Any:
-    """The function that decorators were put around: its name and place are what people know."""
+    """Return the function inside all decorators: people know its name and place."""
     for _ in range(_MOST_LAYERS):
         inner = getattr(function, "__wrapped__", None)
         if not callable(inner):
@@ -114,7 +114,7 @@ def _is_same_name(old: FunctionType, new: FunctionType) -> bool:
     if old.__globals__ is new.__globals__:
         return True
     file = old.__code__.co_filename
-    # What exec() ran is in no file, and two such texts have nothing in common but that.
+    # Code run by exec() has no file, and two such texts share nothing else.
     in_a_file = not file.startswith("<")
     return file == new.__code__.co_filename and (in_a_file or old.__code__ == new.__code__)
 
@@ -125,8 +125,8 @@ def _is_defined_again(old: FunctionType, new: FunctionType) -> bool:
         return True
     outermost, *inside = new.__qualname__.split(".<locals>")
     if not inside:
-        # One def statement that runs twice, in a loop, does not define its name again: it makes
-        # two functions, and the variable of the loop may be all that tells them apart.
+        # A def statement that runs twice, in a loop, does not define its name again. It makes two
+        # functions, and the loop variable may be their only difference.
         return old.__code__ is not new.__code__
     factory = getattr(_innermost(_look_up(new.__globals__, outermost)), "__code__", None)
     return _holds(factory, new.__code__) and not _holds(factory, old.__code__)
@@ -147,7 +147,7 @@ def _holds(code: Any, wanted: CodeType) -> bool:
 
 
 def _is_in_use_beside(older: Any, new: FunctionType) -> bool:
-    """Whether the module still has the older function, of other code, under another name.
+    """Whether the module still has the older function, with other code, under another name.
 
     ``refund = call`` and a second ``def call`` below it are two tools.
     """
@@ -170,7 +170,7 @@ def _closure(function: Any) -> tuple[Any, ...]:
 
 
 def _globals_read(function: Any) -> dict[str, Any]:
-    """The values of the global names in its code, as they are now; its own name aside."""
+    """Return the current values of the global names in its code, except its own name."""
     if not isinstance(function, FunctionType):
         return {}
     names = function.__globals__
@@ -179,12 +179,12 @@ def _globals_read(function: Any) -> dict[str, Any]:
 
 
 def _frozen(word: Any) -> Any:
-    """A word of a declaration: ``tags=["a"]`` is read at once, so the list cannot change it."""
+    """Freeze a declared value: ``tags=["a"]`` is read immediately, so the list cannot change it."""
     return tuple(word) if type(word) in (list, set) else word
 
 
 def _same(old: Any, new: Any, pairs: Pairs = frozenset()) -> bool:
-    """Whether two values behave as one. Equal lists do not: either may change."""
+    """Whether two values behave alike. Equal lists do not, because either may change."""
     if old is new or (id(old), id(new)) in pairs:
         return True
     if new is _EMPTY:
@@ -193,7 +193,7 @@ def _same(old: Any, new: Any, pairs: Pairs = frozenset()) -> bool:
     if type(old) is not type(new):
         return False
     if type(old) in _PLAIN or isinstance(old, _IMMUTABLE):
-        # Told apart by their spelling, too: 0.0 equals -0.0, and a tool may print it.
+        # Compared by spelling, too: 0.0 equals -0.0, and a tool may print it.
         return bool(old == new) and repr(old) == repr(new)
     if type(old) is tuple:
         return _same_each(old, new, pairs)
@@ -211,7 +211,7 @@ def _same(old: Any, new: Any, pairs: Pairs = frozenset()) -> bool:
             and _same_names(old.keywords, new.keywords, pairs)
         )
     if dataclasses.is_dataclass(old) and type(old).__setattr__ is not object.__setattr__:
-        # Frozen: a RetryPolicy, say, that a factory makes anew each time.
+        # Frozen, such as a RetryPolicy that a factory creates each time.
         return _same_names(_fields(old), _fields(new), pairs)
     return False
 
@@ -221,7 +221,7 @@ def _fields(record: Any) -> dict[str, Any]:
 
 
 def _bare(value: Any) -> Any:
-    """The function behind a protected tool; everything else is itself."""
+    """Return the function behind a protected tool; anything else is returned as it is."""
     return getattr(value, "fn", value) if hasattr(value, "tool") else value
 
 

@@ -1,7 +1,7 @@
-"""Which lines of a traceback help? Those of the caller's program, and one of ours at most.
+"""Which lines of a traceback help? Those of the caller's program, and at most one of nottwice's.
 
-The sentence of an error says what to do. A dozen frames of the engine above it say how nottwice
-found out, which helps nobody who has to act on it.
+The error message says what to do. A dozen engine frames above it only say how nottwice found the
+problem, which does not help the reader to fix it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _OURS = __name__.partition(".")[0]
 
 
 def without_our_frames(error: _E) -> _E:
-    """The error without the frames in which nottwice found it. Those of the program stay."""
+    """Remove the frames in which nottwice found the error. The program's frames stay."""
     kept: list[TracebackType] = []
     trace = error.__traceback__
     while trace is not None:
@@ -34,7 +34,7 @@ def without_our_frames(error: _E) -> _E:
 
 
 def shows_one_frame(function: Callable[P, R]) -> Callable[P, R]:
-    """A door of nottwice whose errors show one frame of ours: this one."""
+    """Decorate a public function so that its errors show one frame of nottwice: this one."""
 
     @functools.wraps(function)
     def door(*args: P.args, **kwargs: P.kwargs) -> R:

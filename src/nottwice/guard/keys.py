@@ -1,8 +1,8 @@
-"""Which idempotency key does a call have? From its intent, never from the attempt (T2).
+"""Which idempotency key does a call have? It comes from the intent, never from the attempt (T2).
 
-A template cannot be unstable, and two different sets of arguments never give one key: a character
-that separates two fields is escaped inside of them. A function is asked twice, and an answer that
-changes is refused. All of this happens before anything runs.
+A template is always stable, and two different sets of arguments never give one key: a character
+that separates two fields is escaped inside them. A key function is called twice, and refused if the
+two answers differ. All of this happens before anything runs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from nottwice.model import values
 
 MAX_KEY_CHARACTERS = 255
 
-# What an escaped character is written with; none of these can separate two fields.
+# Used to write an escaped character. None of these can separate two fields.
 _ESCAPE_ALPHABET = frozenset("%0123456789ABCDEF")
 _COLLECTING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
@@ -45,7 +45,7 @@ class KeyTemplate:
         self._escaped = self._find_separators() if len(self._fields) > 1 else frozenset()
 
     def render(self, normal: Mapping[str, Any]) -> str:
-        """The key of one call, from the normal form of its arguments."""
+        """Return the key of one call, from the normal form of its arguments."""
         pieces: list[str] = []
         for literal, name in self._parts:
             pieces.append(literal)
@@ -67,15 +67,15 @@ class KeyTemplate:
                 )
             if name in secret:
                 raise self._invalid(
-                    f"it uses {name!r}, which is secret, and a key is written down and sent. {hint}"
+                    f"it uses {name!r}, which is secret, and a key is recorded and sent. {hint}"
                 )
             if name not in parameters:
                 raise self._invalid(f"the tool has no parameter {name!r}. {hint}")
         if usable and not self._fields:
-            raise self._invalid(f"every call would have this one key. Put a parameter in. {hint}")
+            raise self._invalid(f"every call would have the same key. Add a parameter. {hint}")
 
     def _check_literals(self) -> None:
-        """Refuse at once what would be refused at every call."""
+        """Refuse now what would be refused at every call."""
         fault = _fault_of("".join(text + ("x" if name else "") for text, name in self._parts))
         if fault is not None:
             raise self._invalid(f"any key made from it {fault}")
@@ -83,18 +83,18 @@ class KeyTemplate:
     def _find_separators(self) -> frozenset[str]:
         """The characters to escape: each text between two fields must hold one of them.
 
-        The first such character after a field can then only stem from the template, so the fields
-        can be read back from the key, and different fields make different keys.
+        The first such character after a field must then come from the template. So the fields can
+        be read back from the key, and different fields give different keys.
         """
         found: set[str] = set()
         for literal, name in self._parts[1:-1]:
             usable = set(literal) - _ESCAPE_ALPHABET
-            # Letters are spared where there is punctuation: escaped words are hard to read.
+            # Punctuation is preferred over letters, because escaped words are hard to read.
             marks = {each for each in usable if not each.isalnum()}
             if not usable:
                 raise self._invalid(
-                    f"nothing tells {{{name}}} from the field before it, and two calls could have "
-                    "one key. Put a mark such as '-' or ':' between the two"
+                    f"nothing separates {{{name}}} from the field before it, so two calls could "
+                    "have the same key. Put a character such as '-' or ':' between the two"
                 )
             found |= marks or usable
         return frozenset(found | {"%"})
@@ -134,7 +134,7 @@ class KeyTemplate:
 
 
 class KeyFunction:
-    """A function that gives the key; it names the parameters it wants, all of them of the tool."""
+    """A function that returns the key; it names the parameters of the tool that it needs."""
 
     def __init__(
         self,
@@ -147,8 +147,8 @@ class KeyFunction:
     ) -> None:
         self._function = function
         self._tool = tool
-        # A volatile argument may change from one attempt to the next, so no key may see it, and a
-        # secret one would be written down with the key.
+        # A volatile argument may change from one attempt to the next, and a secret would be
+        # recorded with the key. So a key function may use neither.
         offered = [name for name in parameters if name not in volatile and name not in secret]
         try:
             wanted = read_signature(function).parameters.values()
@@ -172,7 +172,7 @@ class KeyFunction:
         self._names = [name for name in offered if takes_all or name in names]
 
     def render(self, arguments: Mapping[str, Any]) -> str:
-        """The key of one call, from the validated values of its arguments."""
+        """Return the key of one call, from the validated values of its arguments."""
         wanted = {name: arguments[name] for name in self._names}
         return stable_key(self._function, wanted, tool=self._tool)
 
@@ -185,10 +185,10 @@ class KeyFunction:
 
 
 def stable_key(function: Callable[..., Any], arguments: Mapping[str, Any], *, tool: str) -> str:
-    """The key that a function gives for these arguments, which it takes by name.
+    """Return the key that a function gives for these arguments, which it takes by name.
 
-    It is asked twice: an answer that depends on a clock, a counter or chance would be a new key
-    for every attempt, and the upstream could not recognise the call.
+    It is called twice: an answer that depends on a clock, a counter or chance would give every
+    attempt a new key, and the upstream could not recognise the call.
     """
     first, second = (_ask(function, arguments, tool) for _ in range(2))
     if first != second:
@@ -201,7 +201,7 @@ def stable_key(function: Callable[..., Any], arguments: Mapping[str, Any], *, to
 
 
 def check_key(key: object, *, tool: str) -> str:
-    """Refuse what some upstream could not take, or would take for another key."""
+    """Refuse a key that an upstream could not accept, or could mistake for another key."""
     fault = _fault_of(key)
     if fault is None:
         return str(key)
@@ -222,14 +222,14 @@ _KINDS = {
 
 
 def _parse(text: str, tool: str) -> list[tuple[str, str | None]]:
-    """The template as pairs of literal text and the field behind it; the last may have none."""
+    """Split the template into pairs of literal text and the field after it, if there is one."""
     parts: list[tuple[str, str | None]] = []
     literal = ""
     try:
         for piece, name, form, conversion in string.Formatter().parse(text):
             literal += piece
             if name is None:
-                # The piece ends in a doubled brace, and the literal text goes on behind it.
+                # The piece ends in a doubled brace, and the literal text continues after it.
                 continue
             if form or conversion or not name.isidentifier():
                 raise _invalid_template(text, tool, f"{{{name}}} is not just a parameter's name")
@@ -264,7 +264,7 @@ def _fault_of(key: object) -> str | None:
 
 
 def _ask(function: Callable[..., Any], arguments: Mapping[str, Any], tool: str) -> str:
-    # The function gets copies: one that changes a list would change what the tool is given.
+    # The function gets copies, so that it cannot change what the tool is given.
     taken = {
         name: copy.deepcopy(value) if values.is_plain(value) else value
         for name, value in arguments.items()
@@ -278,6 +278,6 @@ def _ask(function: Callable[..., Any], arguments: Mapping[str, Any], tool: str) 
             tool=tool,
         ) from error
     if inspect.iscoroutine(answer):
-        # Otherwise Python warns that nobody awaited it, in some other place.
+        # Otherwise Python warns later, elsewhere, that it was never awaited.
         answer.close()
     return check_key(answer, tool=tool)

@@ -1,7 +1,7 @@
 """Opening a ledger, and the runs in it: ``nt.Ledger(...)`` and ``nt.run(...)`` (E1, B1).
 
-A ledger that is opened by its path is shared by everything in this process that names the same
-file, so that concurrent runs share their commits.
+A ledger opened by its path is shared by everything in this process that names the same file, so
+that concurrent runs share their commits.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from nottwice.store.sqlite.store import SqliteStore
 
 MEMORY = ":memory:"
 FOLDER = "file:"
-"""What a store begins with that is a folder of JSON files."""
+"""The prefix of a store that is a folder of JSON files."""
 MOST_OPEN = 16
 
 _shared: dict[tuple[int, int] | str, Store] = {}
@@ -60,7 +60,7 @@ _shared_guard = threading.Lock()
 
 
 def _renew_after_fork() -> None:
-    """Another thread may have held the guard when this process was forked off."""
+    """Replace the lock: another thread may have held it when this process was forked."""
     global _shared_guard
     _shared_guard = threading.Lock()
 
@@ -69,10 +69,10 @@ os.register_at_fork(after_in_child=_renew_after_fork)
 
 
 class StandIn(Protocol):
-    """Stands in for what ledgers were opened with, where code is examined or replayed."""
+    """Replaces what ledgers were opened with, while code is examined or replayed."""
 
     def opened(self, given: str | Path | None) -> Store | None:
-        """The store of a ledger that is named; None: it is opened."""
+        """Return the store to use for this name; None: open the ledger as usual."""
 
     def store(self, named: Store) -> Store: ...
 
@@ -90,16 +90,16 @@ _here: contextvars.ContextVar[StandIn | None] = contextvars.ContextVar(
 
 
 def stand_in_everywhere(stand_in: StandIn | None) -> None:
-    """Have every ledger of this process, also those that are open, use what stands in for it.
+    """Make every ledger of this process use the stand-in, including ledgers that are open.
 
-    Runs that are under way keep what they were opened with. None: use what is named again.
+    Runs in progress keep what they were opened with. None: use the named ones again.
     """
     global _everywhere
     _everywhere = stand_in
 
 
 def stand_in_here(stand_in: StandIn) -> None:
-    """The same for code that runs in this context, for ever."""
+    """Do the same for code that runs in this context, permanently."""
     _here.set(stand_in)
 
 
@@ -112,9 +112,9 @@ class Ledger:
 
     Use it as a context manager, or close it. Without a path: ``NOTTWICE_STORE``, else ``store``
     under ``[tool.nottwice]`` in pyproject.toml, else ``nottwice.db`` in the current folder, as for
-    every command. With ``create=False`` a ledger that is not there is an error instead of an empty
-    one. ``policy``: a function, or several, that see every call before it is made, and may refuse
-    it. ``key``: the text of a key, its bytes, or a function that fetches either; else
+    every command. With ``create=False`` a missing ledger is an error instead of an empty one.
+    ``policy``: one or more functions that see every call before it is made, and may refuse it.
+    ``key``: the text of a key, its bytes, or a function that returns either; else
     ``NOTTWICE_KEY``, ``NOTTWICE_KEY_FILE``, or ``key_file`` under ``[tool.nottwice]`` in
     pyproject.toml. ``clock`` replaces the real time, in tests.
     """
@@ -134,10 +134,10 @@ class Ledger:
         self._store = _opened(store, now=self._clock.now, create=create, key=key)
         self._driver = driver
         self.policies = read_policies(policy)
-        """Who is asked before every call of its runs (L9)."""
+        """The policies that are asked before every call of its runs (L9)."""
         self._key = key
         self._keys_of: Ledger | None = None
-        """The ledger that has found the keys, or will, if this one only asks other policies."""
+        """The ledger that finds the keys, if this one is only a copy with other policies."""
 
     @property
     def store(self) -> Store:
@@ -147,24 +147,24 @@ class Ledger:
 
     @property
     def clock(self) -> Clock:
-        """The time that its runs go by."""
+        """The clock that its runs use."""
         stand_in = _stand_in()
         return self._clock if stand_in is None else stand_in.clock(self._clock)
 
     @property
     def driver(self) -> Driver:
-        """Who does what its runs ask for."""
+        """The driver that carries out what its runs ask for."""
         stand_in = _stand_in()
         return self._driver if stand_in is None else stand_in.driver(self._driver)
 
     @functools.cached_property
     def keyring(self) -> Keyring | None:
-        """The keys of this ledger, looked for when they are first needed; None: there are none."""
+        """The keys of this ledger, loaded when they are first needed; None: there are none."""
         return find_keyring(self._key) if self._keys_of is None else self._keys_of.keyring
 
     @property
     def keys(self) -> FindKeys:
-        """Finds the keys of this ledger, for those who ask only if need be."""
+        """The function that loads the keys, for code that may not need them."""
         stand_in = _stand_in()
         return self._find_keys if stand_in is None else stand_in.keys(self._find_keys)
 
@@ -186,10 +186,10 @@ class Ledger:
         version: str | None = None,
         checkpoints: Checkpoints | None = None,
     ) -> Run:
-        """A run of this ledger, to be entered with ``with`` or ``async with``.
+        """Return a run of this ledger, to be entered with ``with`` or ``async with``.
 
-        ``policy`` is asked as well as those of the ledger; the strictest counts. ``version``: see
-        ``nt.run``.
+        ``policy`` is asked in addition to those of the ledger; the strictest ruling counts.
+        ``version``: see ``nt.run``.
         """
         check_not_importing(f"Run {run_id!r} is opened")
         return Run(
@@ -202,7 +202,7 @@ class Ledger:
         )
 
     def with_policies(self, policies: tuple[Policy, ...]) -> Ledger:
-        """The same ledger, in which these are asked as well."""
+        """Return the same ledger with these policies in addition."""
         asked = joined(self.policies, policies)
         if asked == self.policies:
             return self
@@ -213,9 +213,9 @@ class Ledger:
         return made
 
     def on(self, listener: Listener) -> Callable[[], None]:
-        """Tell ``listener`` what this process does in this ledger, from now on.
+        """Call ``listener`` with everything this process does in this ledger, from now on.
 
-        See ``nottwice.events`` for what there is to tell. Call what is returned to stop.
+        See ``nottwice.events`` for the events. Call the returned function to stop.
         """
         return listen(listener, of=self._store)
 
@@ -228,7 +228,7 @@ class Ledger:
         event_id: str | None = None,
         by: str = "a program",
     ) -> str:
-        """Tell a run of this ledger of an event, as ``nt.send`` does, and return the event's id.
+        """Send an event to a run of this ledger, as ``nt.send`` does, and return the event's id.
 
         Durable: when it returns.
         """
@@ -241,19 +241,19 @@ class Ledger:
     ) -> Iterator[RecordedRun]:
         """The runs of this ledger, last changed first, read a page at a time as you iterate.
 
-        ``prefix``: those whose id begins with it. ``graph``: those of a graph, by its name or by
-        ``name@version``. ``status``: one of the texts that ``RecordedRun.status`` can be. A run
-        that changes while you iterate moves to the front, and may not be shown.
+        ``prefix``: only runs whose id begins with it. ``graph``: only runs of a graph, by its name
+        or by ``name@version``. ``status``: one of the values of ``RecordedRun.status``. A run
+        that changes while you iterate moves to the front, and may be missed.
         """
         if status is not None and status not in STATUSES:
             raise UsageError(
-                f"{status!r} is no status of a run. Nothing was read. Give one of: "
+                f"{status!r} is not a status of a run. Nothing was read. Give one of: "
                 f"{', '.join(STATUSES)}."
             )
         return recorded_runs(self.store, prefix=prefix, graph=graph, status=status)
 
     def run_record(self, run_id: str) -> RecordedRun:
-        """One run as it is on record; nothing is opened or resumed. Raises UnknownRun."""
+        """Return one run as recorded, without opening or resuming it. Raises UnknownRun."""
         return recorded_run(self._known(run_id))
 
     def calls(self, run_id: str) -> Iterator[RecordedCall]:
@@ -267,7 +267,7 @@ class Ledger:
     def in_doubt(self, run_id: str | None = None) -> Iterator[RecordedCall]:
         """The calls of this ledger, or of one run, that may or may not have taken effect.
 
-        Oldest first. A call that is under way now is one of them. Raises UnknownRun.
+        Oldest first. They include calls that are running now. Raises UnknownRun.
         """
         if run_id is not None:
             self._known(run_id)
@@ -286,7 +286,7 @@ class Ledger:
         return f"<Ledger {self._store.location!r}>"
 
     def close(self) -> None:
-        """Close the ledger. Everything that was reported durable stays so."""
+        """Close the ledger. Everything reported as durable stays durable."""
         self.store.close()
 
     def __enter__(self) -> Ledger:
@@ -303,13 +303,13 @@ class Ledger:
 
 @runtime_checkable
 class Home(Protocol):
-    """What has a ledger, and policies for all that runs in it: an app."""
+    """An object with a ledger, and with policies for everything that runs in it: an app."""
 
     def open_ledger(self, *, create: bool) -> Ledger: ...
 
 
 AnyStore = str | Path | Ledger | Store | Home | None
-"""Where runs are: a path or URL, a ledger, a store, an app; None: what settings say."""
+"""Where runs are kept: a path or URL, a ledger, a store, an app; None: as the settings say."""
 
 
 @shows_one_frame
@@ -323,21 +323,21 @@ def run(
     version: str | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> Run:
-    """Open a run: tools called inside are recorded, and never done twice.
+    """Open a run: tools called inside are recorded, and no effect happens twice.
 
-    Starts the run or resumes it; there is no difference. What an earlier process left in doubt is
-    reconciled before the block begins; if that needs a person, ReplayUnsafeError says where to
-    decide. ``acquire_timeout``: how long to wait for another holder before RunBusy; None: not at
-    all. ``settle_timeout``: how long to ask ``verify`` again, and to wait for ``settles``, before a
-    person is asked. ``policy``: a function, or several, that see every call of this run before it
-    is made, and may refuse it. ``version``: that of this code, ``"1.2.0"``. The run keeps the one
-    that it began with, and only the same version or another patch of it continues it; any other is
-    WorkflowVersionMismatch. ``checkpoints``: when pure results and marks of steps become durable:
-    ``"effects"`` (with the next effect, or within 100 ms; the default), ``"every_step"``,
-    ``"on_exit"``, a number of steps, or a time such as ``"30s"``; effects and replies of models
-    always are.
+    This starts the run or resumes it; you do not have to know which. Calls that an earlier process
+    left in doubt are reconciled before the block begins. If that needs a person, ReplayUnsafeError
+    says where to decide. ``acquire_timeout``: how long to wait for another holder before RunBusy;
+    None: not at all. ``settle_timeout``: how long to repeat ``verify``, and to wait for
+    ``settles``, before a person is asked. ``policy``: one or more functions that see every call of
+    this run before it is made, and may refuse it. ``version``: the version of this code,
+    ``"1.2.0"``. The run keeps the version that it began with. Only the same version or another
+    patch of it may continue the run; any other raises WorkflowVersionMismatch. ``checkpoints``:
+    when pure results and the ends of steps become durable: ``"effects"`` (with the next effect, or
+    within 100 ms; the default), ``"every_step"``, ``"on_exit"``, a number of steps, or a time such
+    as ``"30s"``. Effects and model replies are always durable.
     """
-    # Before the ledger is opened, which would make its file.
+    # Before the ledger is opened, because that would create its file.
     check_not_importing(f"Run {run_id!r} is opened")
     return ledger_of(store).run(
         run_id,
@@ -358,10 +358,10 @@ def send(
     event_id: str | None = None,
     by: str = "a program",
 ) -> str:
-    """Tell a run of an event; ``nt.receive(name)`` in it gets ``payload``, once.
+    """Send an event to a run; ``nt.receive(name)`` in the run gets ``payload``, once.
 
-    Anybody may send, before the run exists, before or after it waits for it. An event with an id
-    that the run was told before is that event, and is not delivered again. Returns the id.
+    Any process may send it: before the run exists, before it waits, or after. An event whose id
+    the run already has is the same event, and is not delivered again. Returns the id.
     Durable: when it returns.
     """
     check_not_importing(f"Run {run_id!r} is sent the event {name!r}")
@@ -369,10 +369,10 @@ def send(
 
 
 def ledger_of(store: AnyStore, *, create: bool = True) -> Ledger:
-    """The ledger that somebody names; one that is named by its path is shared in this process.
+    """Return the ledger for a ``store=`` argument; one named by path is shared in this process.
 
-    Whoever only looks does so with ``create=False``: a mistyped path is NoLedger then, and not an
-    empty ledger.
+    To only read, pass ``create=False``: then a mistyped path raises NoLedger instead of creating
+    an empty ledger.
     """
     if isinstance(store, Ledger):
         return store
@@ -388,7 +388,7 @@ def _cadence(run_id: str, checkpoints: Checkpoints | None) -> Cadence | None:
 
 
 def default_store() -> str:
-    """The ledger that is meant where none is named: the same for programs and commands (P119)."""
+    """Return the default ledger, which is the same for programs and commands (P119)."""
     if os.environ.get("NOTTWICE_STORE"):
         return os.environ["NOTTWICE_STORE"]
     folder, configured = project_text("store")
@@ -401,7 +401,7 @@ def default_store() -> str:
 
 
 def check_spelling(given: str | Path) -> None:
-    """Refuse text that no file system and no server can be asked for, such as half a character."""
+    """Refuse text that cannot name a file or a server, such as half a surrogate pair."""
     try:
         os.fsencode(given)
     except UnicodeEncodeError as error:
@@ -415,7 +415,7 @@ def check_spelling(given: str | Path) -> None:
 def _opened(
     given: str | Path | Store | None, *, now: Callable[[], float], create: bool, key: KeySource
 ) -> Store:
-    """The store of a ledger that is opened by itself; others in this process do not share it."""
+    """Open the store of a ledger on its own; it is not shared with others in this process."""
     if given is None:
         given = default_store()
     if not isinstance(given, str | Path):
@@ -469,8 +469,8 @@ def _shared_server(url: str, *, create: bool) -> Store:
 
 
 def _keep(where: tuple[int, int] | str, store: Store) -> None:
-    """The dict keeps the order of use. A store that is closed here and still in use opens its files
-    again."""
+    """The dict is kept in order of use. A store that is closed here while in use reopens its
+    files."""
     _shared[where] = store
     for oldest in list(_shared)[:-MOST_OPEN]:
         _shared.pop(oldest).close()
@@ -479,8 +479,8 @@ def _keep(where: tuple[int, int] | str, store: Store) -> None:
 def _store_at(
     given: str | Path, *, now: float, create: bool = True, key: KeySource = None
 ) -> Store:
-    """A URL is PostgreSQL, or a store that is installed; a folder holds JSON files, or is to hold
-    them; all else is SQLite."""
+    """A URL means PostgreSQL or an installed store. A folder holds, or will hold, JSON files.
+    Anything else is SQLite."""
     keyring = find_keyring(key)
     seals = None if keyring is None else Seals(keyring)
     if is_postgres(given):
@@ -490,15 +490,15 @@ def _store_at(
     path = _local_path(given)
     if not str(given).startswith(FOLDER) and not path.is_dir():
         return SqliteStore(path, now=now, create=create, seals=seals)
-    # Here, because most programs keep their ledger in one file and need not load this store.
+    # Imported here, because most programs keep their ledger in one file and do not need this store.
     from nottwice.store.files.store import OWN_FOLDER, JsonFileStore
 
     if not str(given).startswith(FOLDER):
         if not (path / OWN_FOLDER).is_dir():
             raise StoreError(
                 f"{path} is a folder, and not a nottwice ledger. Nothing was opened. For a SQLite "
-                f"ledger in it, name a file: {path / DEFAULT_STORE}. If runs should be JSON files "
-                f"in it, say so: {FOLDER}{path}"
+                f"ledger in it, name a file: {path / DEFAULT_STORE}. To keep runs as JSON files "
+                f"in it, write: {FOLDER}{path}"
             )
     if path.is_file():
         raise UsageError(
@@ -510,7 +510,7 @@ def _store_at(
 
 def _on_postgres(url: str, *, now: float, create: bool, seals: Seals | None) -> Store:
     try:
-        # Here, because the driver is only there for those who asked for it.
+        # Imported here, because the driver is an optional dependency.
         from nottwice.store.postgres.store import PostgresStore
     except ImportError as error:
         if not (error.name or "").startswith("psycopg"):
@@ -550,7 +550,7 @@ def _local_path(given: str | Path) -> Path:
     try:
         path.exists()
     except (OSError, ValueError) as error:
-        # Too long, or behind a folder that nobody may enter, or with half a character in it.
+        # Too long, or in a folder without permission, or with half a surrogate pair.
         why = getattr(error, "strerror", None) or str(error)
         raise UsageError(
             f"{str(given)[:200]!r} is not a path that can be used ({why}). {_NOT}"
@@ -559,7 +559,7 @@ def _local_path(given: str | Path) -> Path:
 
 
 def _path_in(url: str) -> str:
-    """The path that a URL of SQLite means: three slashes before a relative one, four otherwise."""
+    """Return the path in a SQLite URL: three slashes before a relative path, four before others."""
     path = re.sub(r"^sqlite:(///|//)?", "", url).partition("?")[0]
     return path or DEFAULT_STORE
 

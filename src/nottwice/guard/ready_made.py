@@ -1,8 +1,8 @@
-"""How does a ready-made tool become one of a program, and when are two of them the same?
+"""How does a ready-made tool become part of a program, and when are two of them the same?
 
-It is declared once for each thing that it works on: a folder, a repository, an address. Its calls
-in doubt must find that very thing again, so a second tool of the same name that works on something
-else is refused, like any two tools of one name (T1).
+It is declared once for each thing that it works on: a folder, a repository, an address. A call in
+doubt must find the same thing again. So a second tool with the same name that works on something
+else is refused, like any two tools with one name (T1).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nottwice.model import values
 from nottwice.store.confined_files import check_relative
 
 WORKS_ON = "works_on"
-"""An attribute of a function that says what it works on, where its code does not tell."""
+"""An attribute of a function that says what it works on, if its code does not."""
 
 
 def declare(
@@ -30,17 +30,17 @@ def declare(
     works_on: Mapping[str, object],
     **declared: Any,
 ) -> Any:
-    """The protected tool; ``works_on`` is what tells it from others that are made alike."""
+    """Return the protected tool; ``works_on`` tells it from others that are made the same way."""
     parts = {part: _spelt(value) for part, value in works_on.items()}
     function.__name__ = name
-    # The registry tells tools apart by their code and closure. These are made anew in each call of
-    # a recipe, so they say what they work on; as a hash, because an address may hold a secret.
+    # The registry compares tools by their code and closure. These are created in each call of a
+    # recipe, so they say what they work on; as a hash, because an address may hold a secret.
     setattr(function, DEFINITION, (recipe, values.hash_of(parts)))
     return tool(replay_class, name=name, **declared)(function)
 
 
 def _spelt(value: object) -> str:
-    """What a setting is, for a comparison; a function that holds something counts by itself."""
+    """Spell a setting for comparison; a function that holds state equals only itself."""
     if not callable(value):
         return repr(value)
     name = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"

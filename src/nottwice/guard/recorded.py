@@ -1,10 +1,10 @@
 """Values that a resume must see again: ``nt.now``, ``nt.random``, ``nt.recorded`` and so on (L7).
 
-Code that reads a clock or a die gets another answer after a crash, and then asks for other effects
-than the ledger holds. These answers are recorded like the result of any pure tool, and written with
-the next commit. Inside a step the n-th one is the n-th one again; outside of steps nothing counts
-behind the user's back, so there each needs a label. What is asked with ``nt.recorded`` may cost
-money, so its answer does not stay pending: it is durable before it is returned.
+Code that reads a clock or rolls a die gets another answer after a crash, and then asks for other
+effects than the ledger holds. These answers are recorded like the result of any pure tool, and
+written with the next commit. Inside a step, the n-th answer stays the n-th one. Outside steps
+nothing is counted, so each answer needs a label there. A question asked with ``nt.recorded`` may
+cost money, so its answer does not stay pending: it is durable before it is returned.
 Promises kept here: P27, P151.
 """
 
@@ -38,19 +38,19 @@ T = TypeVar("T")
 
 
 def now(*, label: str | None = None) -> datetime:
-    """The time, in UTC, recorded: after a resume it is the time it was."""
+    """The time in UTC, recorded: a resume gets the same time."""
     found: datetime = _value("nt.now", _NOW, label)
     return found
 
 
 def uuid(*, label: str | None = None) -> uuids.UUID:
-    """A random UUID, recorded: after a resume it is the same one."""
+    """A random UUID, recorded: a resume gets the same one."""
     found: uuids.UUID = _value("nt.uuid", _UUID, label)
     return found
 
 
 def random(*, label: str | None = None) -> float:
-    """A random number from 0 to 1, recorded: after a resume it is the same one."""
+    """A random number from 0 to 1, recorded: a resume gets the same one."""
     found: float = _value("nt.random", _RANDOM, label)
     return found
 
@@ -66,11 +66,11 @@ def recorded(label: str, ask: Callable[[], T], *, returns: Any = None) -> T: ...
 
 
 def recorded(label: str, ask: Callable[[], Any], *, returns: Any = None) -> Any:
-    """Ask for something once, and get the same answer in every resume: the reply of a model, say.
+    """Ask for something once, such as a model's reply, and get the same answer in every resume.
 
-    ``label`` tells it from all others in its step, in its tool's call, or in its run outside of
-    both: one label is one answer. ``ask`` is called without arguments; if it is an ``async def``,
-    await what this returns. What it raises is raised and not recorded: the next resume asks again.
+    ``label`` identifies the answer in its step, in its tool's call, or in the run outside both:
+    one label is one answer. ``ask`` is called without arguments. If it is an ``async def``, await
+    what this returns. An exception that it raises is not recorded: the next resume asks again.
     ``returns``: the type of an answer that is not plain data, if ``ask`` has no annotation.
     Durable: the answer, before it is returned.
     """
@@ -89,13 +89,13 @@ def _check_function(label: str, given: Any) -> None:
             given.close()
         raise UsageError(
             f"nt.recorded({label!r}, ...) was given {type(given).__name__}, and needs a function "
-            "to call, or not to call. Nothing was recorded. Write: "
+            "to call. Nothing was recorded. Write: "
             f"nt.recorded({label!r}, lambda: ask_model(prompt))"
         )
 
 
 async def _recorded_async(tool: Tool, label: str) -> Any:
-    # Not before it is awaited: it may be awaited in a branch of nt.gather.
+    # Not before it is awaited, because it may be awaited in a branch of nt.gather.
     return (await call_async(_labelled(tool, label))).value
 
 
@@ -104,17 +104,17 @@ def _labelled(tool: Tool, label: str) -> Request:
     attempt = current_attempt.get()
     told = {"label": label}
     if attempt is not None and attempt.row is not None:
-        # Two calls of one tool ask for two things, whatever label its body has.
+        # Two calls of one tool ask for two things, even if its body uses the same label.
         told["inside"] = attempt.row.call_id
     return request_for(scope, tool, told)
 
 
 def _asking(label: str, ask: Callable[[], Any], returns: Any) -> Tool:
-    """The tool whose only call is this question."""
-    where = f"what nt.recorded({label!r}, ...) was answered"
+    """Return the tool whose only call is this question."""
+    where = f"the answer to nt.recorded({label!r}, ...)"
     codec: Codec | None = None
     if returns is None and "return" in getattr(ask, "__annotations__", {}):
-        # Made now: the frames in which the annotation means something are still there.
+        # Made now, while the frames that define the annotation's names still exist.
         codec = Signature(ask, tool=where).result_codec()
     is_async = _is_coroutine_function(ask)
 
@@ -148,7 +148,7 @@ def own_tool(
     codec: Codec | None = None,
     advice: str = "",
 ) -> Tool:
-    """What the engine needs to record a value of this type; it is no tool that users declare."""
+    """Return what the engine needs to record a value of this type; it is not a user's tool."""
     codec = codec or Codec(returns, where=what)
 
     def encode(value: Any) -> StoredResult:
@@ -161,8 +161,8 @@ def own_tool(
         if len(text) > MAX_RESULT_CHARACTERS:
             raise UsageError(
                 f"There are {len(text):,} characters in {what}, and at most "
-                f"{MAX_RESULT_CHARACTERS:,} are kept. Nothing was recorded. Keep it in a file of "
-                "its own, and return its path."
+                f"{MAX_RESULT_CHARACTERS:,} are kept. Nothing was recorded. Write it to a file "
+                "and return the path."
             )
         return StoredResult(kind, text)
 
@@ -171,7 +171,7 @@ def own_tool(
             return codec.decode(values.decode(stored.json), typed=stored.kind is ResultKind.TYPED)
         except DoesNotFit as error:
             raise ResultNotKept(
-                f"What is recorded cannot be handed out: {error}. Nothing was asked for again. "
+                f"What is recorded cannot be returned: {error}. Nothing was asked for again. "
                 "Restore the type that it was recorded with."
             ) from error
 
@@ -191,7 +191,7 @@ def own_tool(
 def numbered(
     scope: Scope, tool: Tool, what: str, label: str | None, *, name: str | None = None
 ) -> Request:
-    """The request for the next value of its kind here, or for the one with this label."""
+    """Return the request for the next value of its kind here, or for the one with this label."""
     told: dict[str, Any] = {} if name is None else {"name": name}
     clock = (scope.session.clock,)
     if label is not None:
@@ -200,7 +200,7 @@ def numbered(
     place = _place(scope, tool, what, name or "")
     last = request_for(scope, tool, {**told, **place.told()}, args=clock)
     if last.identity in scope.session.stops:
-        # It was asked for, and the code asks again: nothing new can be meant behind a wait.
+        # The run waits for exactly this, so asking again means the same request, not a new one.
         return last
     place.count()
     return request_for(scope, tool, {**told, **place.told()}, args=clock)
@@ -214,7 +214,7 @@ def request_for(
     args: tuple[Any, ...] = (),
     label: str | None = None,
 ) -> Request:
-    """A request whose identity is everything that is told."""
+    """Return a request that is identified by ``told``."""
     identity = CallIdentity(
         scope.session.run_id, scope.node_id, scope.checkpoint_id, tool.name, values.hash_of(told)
     )
@@ -247,10 +247,10 @@ class _Place:
 
 
 def _place(scope: Scope, tool: Tool, what: str, name: str) -> _Place:
-    """Which one of its kind this is: the n-th of a step's visit, or of a tool's attempt.
+    """Return which value of its kind this is: the n-th of a step's visit, or of a tool's attempt.
 
-    A tool's body counts for itself: when its receipt is replayed the body does not run, and what
-    comes after it must not get the body's values.
+    A tool's body has its own count: when its receipt is replayed the body does not run, and the
+    code after it must not get the body's values.
     """
     attempt = current_attempt.get()
     row = attempt.row if attempt is not None else None
@@ -261,9 +261,9 @@ def _place(scope: Scope, tool: Tool, what: str, name: str) -> _Place:
     if scope.steps:
         return _Place(scope.steps[0].counts, (scope.node_id, kind))
     raise UsageError(
-        f"{what} was used outside of any step, where nothing tells one use of it from another when "
-        "the run is resumed. Nothing happened. Give it a name of its own, "
-        f"{what}(..., label='a name'), or use it inside a step: with nt.step('a name'): ..."
+        f"{what} was used outside any step, where a resume cannot tell one use from another. "
+        f"Nothing happened. Give it a label, {what}(..., label='a name'), or use it inside a step: "
+        "with nt.step('a name'): ..."
     )
 
 

@@ -1,8 +1,8 @@
 """Which tools this process has declared, by name (T1).
 
 A name belongs to one tool, from its declaration to the end of the process, because a call in doubt
-must find its own tool and a receipt must be handed out to its own calls. The same definition may be
-declared again, and then the newest counts; `guard/definition.py` says what that is. Promise kept
+must find its own tool and a receipt must go to its own calls. The same definition may be declared
+again, and then the newest counts; `guard/definition.py` says what the same means. Promise kept
 here: P140.
 """
 
@@ -21,7 +21,7 @@ _guard = threading.RLock()
 
 
 def register(protected: Callable[..., Any], tool: Tool) -> None:
-    """Remember a tool; InvalidTool if its name belongs to another one."""
+    """Register a tool; InvalidTool if its name belongs to another one."""
     with _guard:
         known = _tools.get(tool.name)
         if known is not None and not _definition(protected).same_as(_definition(known)):
@@ -30,25 +30,25 @@ def register(protected: Callable[..., Any], tool: Tool) -> None:
 
 
 def find_protected(name: str) -> Callable[..., Any] | None:
-    """The protected function of a name, if it is declared in this process."""
+    """Return the protected function with this name, if this process has declared it."""
     return _tools.get(name)
 
 
 def find_tool(name: str) -> Tool | None:
-    """The declaration of a name, if it is declared in this process."""
+    """Return the declaration with this name, if this process has declared it."""
     return getattr(_tools.get(name), "tool", None)
 
 
 def declared_tools() -> list[Callable[..., Any]]:
-    """All protected functions, by name."""
+    """Return all protected functions, sorted by name."""
     return [protected for _, protected in sorted(_tools.items())]
 
 
 def forget_tools(*, known: Mapping[str, Callable[..., Any]] | None = None) -> None:
     """Forget all tools that this process has declared, as a new process would. For tests.
 
-    A test that makes its tools anew, with a client of its own, calls it first. The pytest plugin
-    does it after every test.
+    Call it first in a test that creates its own tools, for example with its own client. The pytest
+    plugin calls it after every test.
     """
     with _guard:
         kept = dict(known or {})
@@ -57,7 +57,7 @@ def forget_tools(*, known: Mapping[str, Callable[..., Any]] | None = None) -> No
 
 
 def remember_tools() -> dict[str, Callable[..., Any]]:
-    """The tools that are declared now, by name, for `forget_tools`."""
+    """Return the currently declared tools by name, for `forget_tools`."""
     return dict(_tools)
 
 
@@ -75,7 +75,7 @@ def _taken(name: str, known: Any, refused: Any) -> InvalidTool:
     )
     return InvalidTool(
         f"Two tools are named {name!r}: {where}. The second one was not declared: a call of one "
-        "would be answered with the receipt of the other. Give it a name of its own: "
+        "would be answered with the receipt of the other. Give it another name: "
         f"@nt.tool(..., name={_example(name)!r}). If it is the same tool, declare it once and use "
         "that one everywhere.",
         tool=name,

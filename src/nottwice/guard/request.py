@@ -28,7 +28,7 @@ from nottwice.model.tool import Tool
 def key_per_call(**arguments: Any) -> str:
     """A ready-made key, one per run, step, tool and arguments, for ``key=nt.key_per_call``.
 
-    For tools that have no business identity such as an order number. It is made by the guard.
+    For tools without a business identity such as an order number. nottwice computes the key.
     """
     raise InvalidTool("nt.key_per_call is a mark for key=..., not a function to call.")
 
@@ -75,7 +75,7 @@ class Requests:
         label: str | None = None,
         retry: bool = False,
     ) -> Request:
-        """Everything about one call, checked before anything happens."""
+        """Build the request of one call, and check all of it before anything happens."""
         scope = current_scope.get()
         if scope is None:
             raise self._not_in_run()
@@ -92,7 +92,7 @@ class Requests:
             covered.check(tool=self.name, key=key, label=label)
         call_args, call_kwargs = self.signature.invoke_with(given)
         if self.tool.is_async:
-            # It starts later: what the caller does to its lists meanwhile is not what it asked for.
+            # It starts later, so changes that the caller makes to its lists meanwhile do not count.
             call_args = tuple(_own(each) for each in call_args)
             call_kwargs = {name: _own(each) for name, each in call_kwargs.items()}
         return Request(
@@ -111,7 +111,7 @@ class Requests:
         )
 
     def look_after(self, request: Request, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Warn if the tool, which was invoked just now, changed what the caller had passed."""
+        """Warn if the tool, which has just run, changed the caller's arguments."""
         invoked = request.args
         if self.is_method:
             args, invoked = args[1:], invoked[1:]
@@ -131,8 +131,8 @@ class Requests:
             if name not in self.signature.secrets():
                 raise
             raise InvalidArguments(
-                f"Tool {self.name!r} was not run: its argument {name!r} does not fit. Why is not "
-                "told, for it is secret, and a validator may repeat it.",
+                f"Tool {self.name!r} was not run: its argument {name!r} does not fit. The reason "
+                "is not shown, because the argument is secret and a validator may repeat it.",
                 tool=self.name,
                 parameter=name,
             ) from None
@@ -145,7 +145,7 @@ class Requests:
         label: str | None,
     ) -> CallIdentity:
         if label is not None or self._bound_by:
-            # A list where plain calls have an object: no arguments can spell it.
+            # A list, where normal calls have an object, so no arguments can produce the same.
             hashed = values.hash_of([bound.identity, label, self._bound_parts(instance)])
         elif bound.surveyed is None:
             hashed = values.hash_of(bound.identity)
@@ -167,7 +167,7 @@ class Requests:
         else:
             key = self._key.render(bound.values)
         if label is not None:
-            # A repeat on purpose must not be recognised by the upstream as the first one.
+            # The upstream must not take a deliberate repeat for the first call.
             key = f"{key}#{hashlib.sha256(label.encode()).hexdigest()[:12]}"
             return check_key(key, tool=self.name)
         return key
@@ -195,8 +195,8 @@ class Requests:
     def _check_method(self, bound_by: tuple[str, ...] | None) -> None:
         if self.is_method and bound_by is None:
             raise InvalidTool(
-                f"Tool {self.name!r} is a method and was not declared: two instances may stand "
-                "for two accounts, and their calls must not be taken for one. Say which "
+                f"Tool {self.name!r} is a method and was not declared: two instances may represent "
+                "two accounts, and their calls must not be taken for one. Say which "
                 "attributes tell instances apart, bound_by=('account',), or bound_by=() if none."
             )
         if bound_by is not None and not self.is_method:
@@ -205,18 +205,18 @@ class Requests:
             )
 
     def _split(self, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """The instance of a method, and the arguments without it."""
+        """Split off the instance of a method."""
         if not args or not self._can_be_instance(args[0]):
             owner = self._owner.rpartition(".")[2]
             raise InvalidArguments(
                 f"Tool {self.name!r} is a method and was called without its instance. The tool "
-                f"was not run. Pass it first: {owner}.{self._method}.receipt(instance, ...), and "
-                "so with again and retry."
+                f"was not run. Pass it first: {owner}.{self._method}.receipt(instance, ...). Do "
+                "the same with again and retry."
             )
         return args[:1], args[1:]
 
     def _can_be_instance(self, value: Any) -> bool:
-        """Whether this is what the method belongs to.
+        """Whether this may be the instance that the method belongs to.
 
         ``account.refund.receipt(7)`` is not bound, and 7 must not be taken for the account.
         """
@@ -269,7 +269,7 @@ def _is_method(function: Callable[..., Any]) -> bool:
 
 
 def _trace_id() -> str | None:
-    """The trace that this call belongs to, if the process traces at all (O3)."""
+    """Return the trace that this call belongs to, if the process traces at all (O3)."""
     tracing = sys.modules.get("opentelemetry.trace")
     if tracing is None:
         return None

@@ -29,11 +29,11 @@ from nottwice.model.saving.cadence import AT_EFFECTS, Cadence
 
 log = logging.getLogger("nottwice")
 _claims: set[asyncio.Future[Session]] = set()
-"""Claims under way; their event loops would not keep them alive."""
+"""Claims in progress, kept here because an event loop does not keep its tasks alive."""
 
 
 class Run:
-    """A run to enter. Entering starts it or resumes it; leaving waits for what is in flight."""
+    """A run to enter. Entering starts or resumes it; leaving waits for calls in progress."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Run:
         version: Version | None = None,
         cadence: Cadence | None = None,
     ) -> None:
-        """``cadence``: None says what the enclosing block of the run says, if there is one."""
+        """``cadence``: None means that of the enclosing block of the run, if there is one."""
         self.id = check_id(run_id, what="The run id")
         self._opening = ownership.Opening(
             host=host,
@@ -88,7 +88,7 @@ class Run:
             if futures and not loop_is_running():
                 wait(futures, timeout=ownership.DRAIN_SECONDS)
         finally:
-            # A second Ctrl-C ends the waiting, not the giving up.
+            # A second Ctrl-C ends the waiting, but the run is still released.
             drive(ownership.leave(session, error, _failure(error, session)), session)
 
     async def __aenter__(self) -> Run:
@@ -108,26 +108,26 @@ class Run:
         session = self._left()
         if session is None:
             return
-        # A task of its own: a block that is cancelled while it drains still gives the run up.
+        # In its own task, so that a block that is cancelled while it drains still releases the run.
         leaving = asyncio.ensure_future(_leave_async(session, error))
         session.in_flight.keep(leaving)
         leaving.add_done_callback(session.in_flight.drop)
         await asyncio.shield(leaving)
 
     async def _claim_async(self) -> Session:
-        """Claim in a task of its own: a waiter that is cancelled cancels no reconciliation."""
+        """Claim the run in its own task, so that cancelling a waiter cancels no reconciliation."""
         claiming = asyncio.ensure_future(
             drive_async(ownership.claim(self._opening), self._opening.host)
         )
         for task in [one for one in _claims if one.get_loop().is_closed()]:
-            # An interrupt ended its loop, which tells nobody any more that it is done.
+            # An interrupt closed its loop, so its done callback will never run.
             _claims.discard(task)
         _claims.add(claiming)
         claiming.add_done_callback(_claims.discard)
         try:
             return await asyncio.shield(claiming)
         except asyncio.CancelledError:
-            claiming.add_done_callback(_give_up_unwanted)
+            claiming.add_done_callback(_release_unwanted)
             raise
 
     def _check_fresh(self) -> None:
@@ -139,7 +139,7 @@ class Run:
             )
 
     def _again(self) -> Doing[Session | None]:
-        """The session of an enclosing block of the same run: entering it again is allowed."""
+        """Return the session of an enclosing block of the same run, which may be entered again."""
         scope = current_scope.get()
         if scope is None or scope.session.run_id != self.id:
             return None
@@ -156,11 +156,11 @@ class Run:
         return None
 
     def _check_policies(self, session: Session) -> None:
-        """Refuse what would not be asked: a run that is open keeps the policies that it has."""
+        """Refuse policies that would not be asked: an open run keeps the policies it has."""
         if any(policy not in session.policies for policy in self._opening.host.policies):
             raise UsageError(
                 f"Run {self.id!r} is open already, without the policy that this block names, and "
-                "would go on without it. Nothing happened. Name it in the outermost block."
+                "would continue without it. Nothing happened. Name it in the outermost block."
             )
 
     def _check_cadence(self, session: Session) -> None:
@@ -176,7 +176,7 @@ class Run:
         return self
 
     def _left(self) -> Session | None:
-        """The session to give up, unless an enclosing block still needs it."""
+        """Return the session to release, unless an enclosing block still needs it."""
         session, token = self._session, self._token
         assert session is not None
         assert token is not None
@@ -188,7 +188,7 @@ class Run:
             log.debug("run %r was left in another context than it was entered in", self.id)
         is_last = session.leave_block()
         if session.pid != os.getpid():
-            # A forked child leaves a block of its parent, whose run is not the child's to give up.
+            # A forked child leaves a block of its parent. It must not release the parent's run.
             return None
         return session if is_last else None
 
@@ -201,8 +201,8 @@ async def _leave_async(session: Session, error: BaseException | None) -> None:
     await drive_async(ownership.leave(session, error, _failure(error, session)), session)
 
 
-def _give_up_unwanted(claiming: asyncio.Future[Session]) -> None:
-    """Nobody waits for this run any more: let others have it."""
+def _release_unwanted(claiming: asyncio.Future[Session]) -> None:
+    """Release a run that has no waiter left, so that another process can claim it."""
     if claiming.cancelled() or claiming.exception() is not None:
         return
     session = claiming.result()

@@ -32,7 +32,7 @@ def current_call() -> Call:
     call = attempt.call if attempt is not None else None
     if call is None:
         raise NotInRun(
-            "nt.current_call() was asked outside a protected tool. It is only known inside one, "
+            "nt.current_call() was called outside a protected tool. It only works inside one, "
             "while it runs in a run; a bare .fn(...) has no call."
         )
     return call
@@ -42,7 +42,7 @@ class step(AbstractContextManager["step"], AbstractAsyncContextManager["step"]):
     """A named part of a run in which one call means one call.
 
     ``with nt.step("notify", at=turn):`` — ``at`` tells one visit from another. A step that was
-    interrupted is resumed: it replays what it holds, and may add to it. A finished one only
+    interrupted is resumed: it replays what is recorded, and may add to it. A finished step only
     replays.
     """
 
@@ -124,13 +124,13 @@ def map(
 ) -> list[R]:
     """Call ``function`` with every item, in parallel threads, each a branch with its own identity.
 
-    Inside a step the branches belong to it; outside, they make a step of their own, called
-    ``name`` or after the function. All branches end before the first error is raised.
+    Inside a step the branches belong to it. Outside, they form their own step, named ``name`` or
+    after the function. All branches end before the first error is raised.
     """
     if inspect.iscoroutinefunction(function):
         raise UsageError(
-            f"nt.map calls {_name_of(function)!r}, which is async, in threads, and would await "
-            "none of it. Nothing happened. Use: await nt.gather(*[f(item) for item in items])"
+            f"nt.map calls functions in threads, and {_name_of(function)!r} is async, so it would "
+            "never be awaited. Nothing happened. Use: await nt.gather(*[f(item) for item in items])"
         )
     work = list(items)
     with _own_step("nt.map", name or f"map {_name_of(function)}"):
@@ -162,19 +162,19 @@ async def gather(*awaitables: Awaitable[T], name: str | None = None) -> list[T]:
             return _all_or_first_error([_error_of(task) for task in tasks], tasks)
     finally:
         if not tasks:
-            # It was refused. Otherwise Python warns that nobody awaited them, in another place.
+            # They were refused. Otherwise Python warns later, elsewhere, about missing awaits.
             for awaitable in awaitables:
                 if asyncio.iscoroutine(awaitable):
                     awaitable.close()
 
 
 def map_names(awaitables: Iterable[Any]) -> list[str]:
-    """The names of coroutines, each once, for the name of their step."""
+    """Return the names of coroutines, each once, for the name of their step."""
     return list(dict.fromkeys(getattr(one, "__name__", "awaitable") for one in awaitables))
 
 
 async def _until_all_ended(tasks: list[asyncio.Task[T]]) -> None:
-    """Wait for branches. Cancelled, they begin nothing new; what they have sent stays sent."""
+    """Wait for branches. If cancelled, they start nothing new; what they have sent stays sent."""
     try:
         if tasks:
             await asyncio.wait(tasks)
@@ -196,7 +196,7 @@ async def _as_coroutine(awaitable: Awaitable[T]) -> T:
 
 
 def _own_step(what: str, name: str) -> Any:
-    """A step for branches outside any step, so that they are judged for drift like all others."""
+    """Return a step for branches outside any step, so that they are checked for drift, too."""
     scope = scope_of(what)
     return step(name) if not scope.steps else _Nothing()
 
@@ -222,7 +222,7 @@ def _branch_context(scope: Scope, index: int) -> contextvars.Context:
 
 
 def _all_or_first_error(errors: list[BaseException | None], branches: list[Any]) -> list[Any]:
-    """The results; or the most urgent error."""
+    """Return the results, or raise the most urgent error."""
     found = [error for error in errors if error is not None]
     found.sort(key=urgency)
     if found:

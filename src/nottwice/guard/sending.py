@@ -1,6 +1,6 @@
-"""Telling a run of an event: before the run exists, before or after it waits (B4).
+"""Sending an event to a run: before the run exists, before it waits, or after (B4).
 
-An event for a run that was aborted would be kept and never taken, so it is refused (P233).
+An event for an aborted run would be kept and never received, so it is refused (P233).
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from nottwice.store.interface import Commit, EventWrite, Store, check_not_remove
 
 
 def tell(
-    seat: Seat, run_id: str, name: str, payload: Any, *, event_id: str | None, by: str
+    host: Seat, run_id: str, name: str, payload: Any, *, event_id: str | None, by: str
 ) -> EventRecord:
-    """Put an event where its run will find it; the same id again is the same event.
+    """Store an event for its run; the same id again is the same event.
 
     Durable: when it returns.
     """
-    return drive(telling(seat, run_id, name, payload, event_id=event_id, by=by), seat)
+    return drive(telling(host, run_id, name, payload, event_id=event_id, by=by), host)
 
 
 def telling(
-    seat: Seat, run_id: str, name: str, payload: Any, *, event_id: str | None, by: str
+    host: Seat, run_id: str, name: str, payload: Any, *, event_id: str | None, by: str
 ) -> Doing[EventRecord]:
-    """The same for the engine."""
+    """Do the same inside the engine."""
     values.check_plain(payload, root="payload")
     event = EventRecord(
         workflow_id=check_id(run_id, what="The run id"),
         event_id=check_id(event_id or secrets.token_hex(8), what="The event's id"),
         name=check_id(name, what="The event's name"),
         json=values.encode(payload),
-        sent_at=seat.clock.now(),
+        sent_at=host.clock.now(),
         sent_by=check_id(by, what="The sender"),
     )
     run: RunRecord | None = yield Read(lambda store: store.load_run(event.workflow_id))
@@ -52,13 +52,13 @@ def telling(
         )
     if known is None:
         yield Write(Commit(workflow_id=event.workflow_id, events=(EventWrite(event),)))
-        # Of two who send at once under one id, one was first.
+        # Another process may have sent an event with the same id first.
         known = yield _known(event)
     if known is not None and (known.name, known.json) != (event.name, event.json):
         raise UsageError(
-            f"Run {run_id!r} was told of an event {event.event_id!r} before, and it was another "
-            f"one: {known.name!r}, sent by {known.sent_by}. Nothing was changed. One id stands for "
-            "one event: give this one an id of its own."
+            f"Run {run_id!r} already has another event with the id {event.event_id!r}: "
+            f"{known.name!r}, sent by {known.sent_by}. Nothing was changed. One id means one "
+            "event: give this one another id."
         )
     return known or event
 

@@ -1,8 +1,8 @@
 """Waiting as user code writes it: ``nt.ask``, ``nt.sleep``, ``nt.receive`` (H1).
 
-Plain functions, for sync and async code alike. Each either returns at once or raises at once: the
-process need not stay while a run waits. They commit before they raise, which keeps an event loop
-busy for the moment of one commit.
+These are plain functions, for sync and async code alike. Each returns or raises immediately: no
+process has to stay while a run waits. They commit before they raise, which blocks an event loop
+for the duration of one commit.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ def ask(
 ) -> Any:
     """Ask a person, and return the answer.
 
-    As long as there is none, QuestionOpen ends the block and says what to type; the run waits, for
-    days if need be, and no process has to stay. When it is opened again the same question finds
-    its answer, once and for all. ``options``: one of them is the answer. ``about``: plain data that
-    is shown beside the question. ``returns``: the type of the answer. The same question, options
-    and ``about`` in one step are one question; ``label`` makes another one of it.
+    Until there is one, QuestionOpen ends the block and says which command answers. The run waits,
+    for days if necessary, and no process has to stay. When the run is opened again, the same
+    question returns its answer, from then on. ``options``: the answer must be one of them.
+    ``about``: plain data that is shown beside the question. ``returns``: the type of the answer.
+    The same question, options and ``about`` in one step are one question; a ``label`` makes it
+    another one.
     """
     scope, parent = _here("nt.ask")
     codec = Codec(returns, where="the answer")
@@ -61,10 +62,10 @@ def ask(
 
 
 def sleep(duration: Duration, *, label: str | None = None) -> None:
-    """Wait, for days if need be, without a process.
+    """Wait, for days if necessary, without a process.
 
-    The first time it records when it is due, and raises RunWaits, whose ``until`` says when to open
-    the run again; from then on it returns. A duration that later code changes does not move it.
+    The first call records when the wait ends, and raises RunWaits; its ``until`` says when to open
+    the run again. After that time it returns. Changing the duration later does not move it.
     """
     scope, parent = _here("nt.sleep")
     seconds = parse_duration(duration, what="nt.sleep: the duration")
@@ -73,10 +74,10 @@ def sleep(duration: Duration, *, label: str | None = None) -> None:
 
 
 def receive(name: str, *, within: Duration | None = None, label: str | None = None) -> Any:
-    """Take the oldest event of this name that nobody took, and return what was sent with it.
+    """Take the oldest event of this name that has not been taken, and return its payload.
 
-    As long as there is none, RunWaits ends the block. With ``within``, an event that is not sent in
-    that time after the first wait comes too late: EventTimeout, now and in every replay.
+    Until there is one, RunWaits ends the block. With ``within``, an event that is not sent within
+    that time after the first wait is too late: EventTimeout, now and in every replay.
     """
     scope, parent = _here("nt.receive")
     name = check_id(name, what="The event's name")
@@ -90,15 +91,15 @@ _RECEIVE = own_tool("receive", receive, Any, what="the event")
 
 
 def _here(what: str) -> tuple[Scope, InFlight | None]:
-    """Where the code is. An effect cannot wait: once it was begun it has happened, or may have."""
+    """Return where the code is. An effect cannot wait: once started it has or may have happened."""
     scope, attempt = scope_of(what), current_attempt.get()
     chain = attempt.chain() if attempt is not None else []
     for one in chain:
         if one.row is not None and one.row.replay_class.effectful:
             raise UsageError(
-                f"{what} was used inside tool {one.identity.tool_name!r}, which is effectful: to "
-                "wait there would leave its effect in doubt. Nothing was asked or waited for. Wait "
-                "before the tool is called; to have its call approved, declare approve=True."
+                f"{what} was used inside tool {one.identity.tool_name!r}, which is effectful: "
+                "waiting there would leave its effect in doubt. Nothing was asked or waited for. "
+                "Wait before the tool is called; to have its call approved, declare approve=True."
             )
     return scope, attempt
 
@@ -106,16 +107,16 @@ def _here(what: str) -> tuple[Scope, InFlight | None]:
 def _text(question: object) -> str:
     if not isinstance(question, str) or not question.strip():
         raise UsageError(
-            f"nt.ask was given {question!r}, which is no question. Nobody was asked. Write it as "
-            "text; data that helps to answer goes into about=..."
+            f"nt.ask was given {question!r}, which is not a question. No person was asked. Write "
+            "it as text, and put data that helps to answer it into about=..."
         )
     values.check_plain(question, root="question")
     return question
 
 
 def _shown(about: Any) -> Any:
-    """What is shown beside a question, as plain data; NotPlainData before anybody is asked."""
+    """Return what is shown beside a question, as plain data. Raises NotPlainData."""
     if about is None:
         return None
-    codec = Codec(type(about), where="about=", outcome="Nobody was asked.")
+    codec = Codec(type(about), where="about=", outcome="No person was asked.")
     return codec.encode(about, root="about").plain

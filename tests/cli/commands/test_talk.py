@@ -165,7 +165,7 @@ def test_a_message_to_a_run_that_is_driven_elsewhere_is_on_record(place: Workpla
             assert busy.poll() is None
         ended = nottwice(place, "talk", "t-1", "be quick")
         assert ended.returncode == 1
-        assert "Your message is on record, and is heard before the next turn" in ended.stderr
+        assert "on record, and the run reads it before its next turn" in ended.stderr
         paused.unlink()
         assert "You said: be quick" in busy.communicate(timeout=60)[0]
     finally:

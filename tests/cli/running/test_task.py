@@ -80,7 +80,7 @@ app = nt.App(graphs=[agent, flow], store="tiny.db")
     [
         ("tiny --done-when x", "--done-when belongs to a --goal"),
         ("tiny --goal x --input {}", "leave --input out"),
-        ("tiny", "nothing says what is to be done"),
+        ("tiny", "no goal was given"),
         ("tiny --message ''", "says nothing"),
         ("tiny --goal x --message y --detach", "--detach says nothing to a run"),
         ("flow --goal x", "is a graph, not an agent"),

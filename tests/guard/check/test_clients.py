@@ -44,7 +44,7 @@ def test_a_client_that_retries_says_how_often_and_how_to_switch_it_off(name: str
     found = opinion(None, name)
     assert found.retries is Retries.YES
     assert found.text.startswith(f"{name} retries ")
-    assert "; to switch it off, " in found.text
+    assert "; to turn it off, " in found.text
     assert CLIENTS[name].remedy
 
 
@@ -70,7 +70,7 @@ def test_a_session_with_a_retrying_adapter_is_found() -> None:
 def test_a_pool_that_was_told_not_to_retry_is_believed(retries: Any) -> None:
     found = opinion(urllib3.PoolManager(retries=retries), "urllib3.poolmanager")
     assert found.retries is Retries.NONE_KNOWN
-    assert found.text == "urllib3 is told not to"
+    assert found.text == "urllib3 has its retries off"
 
 
 @pytest.mark.parametrize("package", ["openai", "anthropic", "groq"])
@@ -83,7 +83,7 @@ def test_a_model_client_is_asked_for_its_own_setting(package: str) -> None:
 
 def test_stripe_is_asked_for_its_module_wide_setting_and_sends_keys_itself() -> None:
     module = types.ModuleType("stripe")
-    assert "2 times, each with one idempotency key" in opinion(module, "stripe").text
+    assert "2 times, with its own idempotency key" in opinion(module, "stripe").text
     assert opinion(module, "stripe").harmless
     vars(module)["max_network_retries"] = 0
     assert opinion(module, "stripe").retries is Retries.NONE_KNOWN

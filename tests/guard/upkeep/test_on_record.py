@@ -90,7 +90,7 @@ def test_runs_are_chosen_by_prefix_graph_and_status(ledger: nt.Ledger) -> None:
     assert found(status="queued") == {"queued"}
     assert found(status="running") == set()
     assert found(status="failed") == {"plain"}
-    with pytest.raises(nt.errors.UsageError, match="'finished' is no status of a run"):
+    with pytest.raises(nt.errors.UsageError, match="'finished' is not a status of a run"):
         ledger.runs(status="finished")
 
 

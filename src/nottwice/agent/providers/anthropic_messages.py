@@ -1,13 +1,13 @@
-"""Claude, through Anthropic's own SDK and its Messages API: what goes out, and what comes back.
+"""Claude, through Anthropic's SDK and its Messages API: building requests and reading replies.
 
-What the API says beside the fields that a block has is kept in its ``extra``, under ``anthropic``,
-and goes back as it came: signatures of thinking, citations, cache marks, blocks of a kind that is
-not known here. What another provider said under its own name is not sent.
+Fields of the API that a block does not have are kept in its ``extra``, under ``anthropic``, and
+sent back unchanged: signatures of thinking, citations, cache marks, blocks of an unknown kind. The
+``extra`` of another provider is not sent.
 
-Models from 5.1 on refuse a conversation in which something has changed before a thought. An agent's
-window does change: older turns are compacted, the plan moves on. So every thought is kept with a
-hash of what had been sent before it, and is left out where that is not sent any more. Promise kept
-here: P234.
+Models from 5.1 on refuse a conversation in which something before a thinking block has changed. An
+agent's window does change: older turns are compacted, and the plan advances. So every thinking
+block is kept with a hash of what was sent before it, and is left out once that is no longer sent.
+Promise kept here: P234.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from nottwice.model.tool import Duration
 
 ANTHROPIC = "anthropic"
 SENT_BEFORE = "anthropic_sent_before"
-"""The hash of what had been sent when a thought was thought, in the ``extra`` of its block."""
+"""The hash of what was sent before a thinking block, in the ``extra`` of that block."""
 _MARK = "cache_control"
 _CALL = ("id", "name")
 MOST_MARKS = 4
-"""How many marks the API accepts in one request."""
+"""How many cache marks the API accepts in one request."""
 _VERSION = re.compile(r"claude-[a-z]+-(\d{1,2})(?:-(\d{1,2}))?(?:-|$)")
 _STOPS = {
     "end_turn": StopReason.END,
@@ -68,11 +68,12 @@ def anthropic(
 ) -> SdkProvider:
     """A model of Anthropic: ``nt.providers.anthropic("claude-sonnet-5-5")``.
 
-    ``api_key``: else what the SDK finds, usually in ANTHROPIC_API_KEY. ``most_output_tokens``: no
-    more of them than this, whatever is asked for. ``prices``: by model, where the list here is
-    silent or out of date. ``binds_thinking``: whether the model takes a thought back only where
-    nothing before it has changed; None: by its name. ``cache``: mark the prompt so that the API
-    keeps its beginning from turn to turn (P205). Needs ``pip install 'nottwice[anthropic]'``.
+    ``api_key``: by default what the SDK finds, usually in ANTHROPIC_API_KEY.
+    ``most_output_tokens``: an upper limit for every request. ``prices``: by model, if the built-in
+    list lacks it or is out of date. ``binds_thinking``: whether the model accepts a thinking block
+    only if nothing before it has changed; None: by its name. ``cache``: mark the prompt so that
+    the API caches its beginning from turn to turn (P205).
+    Needs ``pip install 'nottwice[anthropic]'``.
     """
     binds = _binds_thinking(model) if binds_thinking is None else binds_thinking
     return SdkProvider(
@@ -87,7 +88,7 @@ def anthropic(
 
 
 def _binds_thinking(model: object) -> bool:
-    """Whether a model is one of those that do, by the version in its name."""
+    """Whether the model binds thinking to what was sent before, by the version in its name."""
     found = _VERSION.match(str(model))
     return found is not None and (int(found[1]), int(found[2] or 0)) > (5, 0)
 
@@ -95,7 +96,7 @@ def _binds_thinking(model: object) -> bool:
 def ask(
     request: ModelRequest, *, binds_thinking: bool = False, cache: bool = False
 ) -> dict[str, Any]:
-    """The words of one request."""
+    """Build the parameters of one request."""
     asked: dict[str, Any] = {}
     if request.system:
         asked["system"] = [{"type": "text", "text": request.system}]
@@ -114,7 +115,7 @@ def ask(
     for number, message in enumerate(request.messages):
         before = so_far.hash if binds_thinking else None
         content = list(_outgoing(message.blocks, before, needed=number >= unseen))
-        # The API wants the results of tools before anything else that is said.
+        # The API wants tool results before anything else in the message.
         content.sort(key=lambda sent: sent["type"] != "tool_result")
         if content:
             own = message.extra.get(ANTHROPIC, {})
@@ -126,10 +127,10 @@ def ask(
 
 
 def _mark(asked: dict[str, Any]) -> None:
-    """Have the API keep the prompt up to its end, and what all runs of an agent share.
+    """Mark the prompt for the cache: up to its end, and the part that all runs of an agent share.
 
-    The end of the turn before is marked, too: the API looks for what it has kept no further than
-    twenty blocks back, and a turn of many parallel calls has more.
+    The end of the previous turn is marked, too, because the API looks back at most twenty blocks
+    for cached content, and a turn of many parallel calls has more.
     """
     left = MOST_MARKS - json.dumps(asked).count(f'"{_MARK}":')
     spoken = [message["content"] for message in asked["messages"] if message["role"] == "user"]
@@ -151,7 +152,7 @@ def _outgoing(
 
 
 class _Sent:
-    """What a thought is bound to: instructions, tools and messages, but no marks for the cache."""
+    """What a thinking block depends on: instructions, tools and messages, without cache marks."""
 
     def __init__(self, asked: Mapping[str, Any]) -> None:
         self._running = hashlib.sha256()
@@ -176,12 +177,12 @@ def _without_marks(value: Any) -> Any:
 
 
 def _sent(block: Block, *, needed: bool) -> dict[str, Any] | None:
-    """A block as the API takes it; None: it cannot be sent."""
+    """Return a block in the API's form; None: it cannot be sent."""
     own = block.extra.get(ANTHROPIC)
     more = own if isinstance(own, Mapping) else {}
     match block:
         case Text():
-            # An empty text is refused.
+            # The API refuses an empty text.
             return {"type": "text", "text": block.text, **more} if block.text.strip() else None
         case Reasoning():
             if own is None:
@@ -207,7 +208,7 @@ def _sent(block: Block, *, needed: bool) -> dict[str, Any] | None:
 
 
 def _shown(file: File, *, needed: bool) -> dict[str, Any]:
-    """A file as the API takes it."""
+    """Return a file in the API's form."""
     kind = "image" if file.media_type in IMAGES else "document"
     if file.is_address:
         return {"type": kind, "source": {"type": "url", "url": str(file.where)}}
@@ -224,7 +225,7 @@ def _shown(file: File, *, needed: bool) -> dict[str, Any]:
 
 
 def read(body: dict[str, Any], headers: Mapping[str, str], asked: dict[str, Any]) -> ModelReply:
-    """The reply in the body of an answer."""
+    """Read the reply from the body of a response."""
     stop = _STOPS.get(body["stop_reason"], StopReason.OTHER)
     sent_before = _Sent(asked).hash
     blocks = [_received(block, sent_before) for block in body["content"]]
@@ -258,16 +259,16 @@ def _received(block: dict[str, Any], sent_before: str) -> Block:
         case {"type": "tool_use"}:
             return _called(block)
         case {"type": "text" | "thinking" | "redacted_thinking"}:
-            # The API would not take it back, so it is kept and never sent.
+            # The API would not accept it, so it is kept and never sent.
             return Unknown(block)
         case {"type": str()}:
             return Unknown(block, {ANTHROPIC: {}})
-    # It could never be sent back, and the conversation would be stuck behind it.
+    # It could never be sent back, and every later request would fail.
     raise ValueError(f"{block!r} is no block")
 
 
 def _called(block: dict[str, Any]) -> ToolCall:
-    """A call, whatever the model wrote: one that cannot be made is told to it as a bad one."""
+    """Read a call, whatever the model wrote; the model is told if the call cannot be made."""
     id, name = (block.get(word) if isinstance(block.get(word), str) else "" for word in _CALL)
     arguments, extra = block.get("input"), _rest(block, "type", "input", *_CALL)
     if isinstance(arguments, dict):
@@ -277,13 +278,13 @@ def _called(block: dict[str, Any]) -> ToolCall:
 
 
 def _rest(block: dict[str, Any], *known: str, always: bool = False) -> dict[str, Any]:
-    """What a block says beside what is known; what it says nothing about is left out."""
+    """Return the unknown fields of a block; fields without a value are left out."""
     rest = {name: value for name, value in block.items() if name not in known and value is not None}
     return {ANTHROPIC: rest} if rest or always else {}
 
 
 def _cut_off(call: ToolCall) -> ToolCall:
-    """A call whose arguments ended where the tokens did must not be made."""
+    """Mark a call as incomplete: its arguments ended with the tokens, so it must not be made."""
     own = {**call.extra.get(ANTHROPIC, {}), "input": dict(call.arguments)}
     return ToolCall(
         call.id,

@@ -1,9 +1,9 @@
-"""Several models as one: the next is asked when the one before it does not answer (P206).
+"""Several models as one: if one does not answer, the next is asked (P206).
 
-A turn still has one reply, and it says who gave it. A request that was turned away took nothing, so
-the next model is asked right away. One that may have been answered, and billed, ends the attempt
-instead: the agent reserves anew, and its next attempt begins with the next model. A model that
-refuses in a reply has been paid; what it took is added to what the next one takes.
+A turn still has one reply, which says which model gave it. A rejected request cost nothing, so the
+next model is asked immediately. A request that may have been answered, and billed, ends the attempt
+instead: the agent reserves again, and its next attempt begins with the next model. A model that
+refuses in a reply was paid; its cost is added to that of the next one.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from nottwice.errors import (
 from nottwice.model.shapes import not_believed
 
 FALLBACK = "fallback"
-"""Where a reply keeps, in its ``extra``, who gave it and who did not."""
+"""The key in a reply's ``extra`` that says which model answered and which did not."""
 _MOST_CHARACTERS = 300
 log = logging.getLogger("nottwice")
 
 
 class _Came(NamedTuple):
-    """What came of one request."""
+    """The result of one request."""
 
     reply: ModelReply | None = None
     error: ToolFailure | None = None
 
 
 class FallbackProvider:
-    """Models that are asked in turn; made by ``nt.providers.fallback``."""
+    """Models that are asked in turn; created by ``nt.providers.fallback``."""
 
     def __init__(self, providers: tuple[Provider, ...], *, refusals: bool) -> None:
         self._providers = providers
@@ -57,19 +57,19 @@ class FallbackProvider:
 
     @property
     def model(self) -> str:
-        """The models that are asked, in this order."""
+        """The names of the models, in the order in which they are asked."""
         return ", then ".join(provider.model for provider in self._providers)
 
     @property
     def price(self) -> Price | None:
-        """What the dearest costs; None: the price of one is not known."""
+        """The price of the most expensive; None: the price of one is unknown."""
         return dearest(provider.price for provider in self._providers)
 
     def __repr__(self) -> str:
         return f"<fallback provider of {self.model}>"
 
     def complete(self, request: ModelRequest) -> ModelReply:
-        """Ask until one answers, and return its reply."""
+        """Ask until a model answers, and return its reply."""
         asking = self._asking(request)
         provider = next(asking)
         while True:
@@ -83,7 +83,7 @@ class FallbackProvider:
                 return _reply(ended)
 
     async def acomplete(self, request: ModelRequest) -> ModelReply:
-        """The same without blocking the event loop."""
+        """Do the same without blocking the event loop."""
         asking = self._asking(request)
         provider = next(asking)
         while True:
@@ -97,7 +97,7 @@ class FallbackProvider:
                 return _reply(ended)
 
     def cost_usd(self, reply: ModelReply) -> float | None:
-        """What a reply cost, and the refusals before it; None: not known."""
+        """Return what a reply cost, including the refusals before it; None: unknown."""
         noted = reply.extra.get(FALLBACK)
         if not isinstance(noted, dict):
             return cost_of(self._providers[0], reply)
@@ -114,7 +114,7 @@ class FallbackProvider:
         return round(total, 9)
 
     def _asking(self, request: ModelRequest) -> Generator[Provider, _Came, ModelReply]:
-        """Yield who is asked next, and be sent what came of it; return the reply, or raise."""
+        """Yield the next provider to ask, receive its result; return the reply, or raise."""
         count = len(self._providers)
         order = [(request.attempt - 1 + step) % count for step in range(count)]
         turned_away: list[tuple[str, ToolFailure]] = []
@@ -136,7 +136,7 @@ class FallbackProvider:
             refused.append(_paid(came.reply, number))
             log.warning("model %r refuses", provider.model)
         if last is not None:
-            # Each has refused, or could not be asked after one had: that is the reply.
+            # Each has refused, or could not be asked after another had refused: that is the reply.
             return last
         raise _worth_telling(turned_away)
 
@@ -144,9 +144,9 @@ class FallbackProvider:
 def fallback(*providers: Provider, refusals: bool = True) -> FallbackProvider:
     """Several models as one: ``nt.providers.fallback(first, second)``.
 
-    The next one is asked when the one before it is not available (overloaded, no permission, no
-    quota, no connection) or refuses. ``refusals=False``: a refusal in a reply stays the reply; then
-    a request is billed once, and less is reserved for it.
+    The next model is asked if the one before it is unavailable (overloaded, no permission, no
+    quota, no connection) or refuses. With ``refusals=False`` a refusal in a reply is the reply;
+    then a request is billed once, and less is reserved for it.
     """
     if not providers or not all(isinstance(one, Provider) for one in providers):
         raise UsageError(
@@ -166,19 +166,19 @@ def _flat(providers: tuple[Provider, ...]) -> tuple[Provider, ...]:
 def _was_turned_away(error: ToolFailure) -> bool:
     """Whether nothing was answered, and another model may answer.
 
-    A prompt that is too long is made shorter instead, and a file that is gone is gone for all.
+    Not if the prompt is too long, which is shortened instead, or if a file is missing for all.
     """
     ours = isinstance(error, ContextTooLong | FileChanged)
     return isinstance(error, Retryable | Permanent) and not ours
 
 
 def _worth_telling(turned_away: list[tuple[str, ToolFailure]]) -> ToolFailure:
-    """One that may be tried again, if there is one; with what the others said."""
+    """Return an error that may be retried, if there is one, with what the others said."""
     chosen = next((one for _, one in turned_away if isinstance(one, Retryable)), turned_away[-1][1])
     others = [f"{model}: {error}" for model, error in turned_away if error is not chosen]
     if not others:
         return chosen
-    text = f"{chosen.message} Nor did others answer: {'; '.join(others)}"
+    text = f"{chosen.message} Other models did not answer either: {'; '.join(others)}"
     if isinstance(chosen, Retryable):
         return Retryable(text, retry_after=chosen.retry_after)
     return type(chosen)(text)
@@ -194,7 +194,7 @@ def _noted(
     turned_away: list[tuple[str, ToolFailure]],
     refused: list[dict[str, Any]],
 ) -> ModelReply:
-    """The reply with who gave it, who did not, and what all of them took."""
+    """Return the reply with the models that did and did not answer, and their total usage."""
     noted = {
         **_paid(reply, number),
         "refused": list(refused),

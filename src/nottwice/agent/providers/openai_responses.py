@@ -1,11 +1,10 @@
-"""Models of OpenAI, through its own SDK and the Responses API: what goes out, and what comes back.
+"""Models of OpenAI, through its SDK and the Responses API: building requests and reading replies.
 
-The Responses API and not Chat Completions, because only it gives the reasoning between two tool
-calls back, encrypted, and takes it again; without it a model begins to think anew after every tool.
-Nothing is stored on the other side (``store=False``): the ledger is the conversation. An item goes
-back as it came, from the ``extra`` of its block, under ``openai``; only without its id, because the
-other side would look for it among what it has stored, and refuse the request. Promise kept here:
-P234.
+The Responses API is used and not Chat Completions, because only it returns the reasoning between
+two tool calls, encrypted, and accepts it again. Without it a model starts its reasoning over after
+every tool. OpenAI stores nothing (``store=False``): the ledger is the conversation. An item is sent
+back unchanged, from the ``extra`` of its block, under ``openai``, but without its id: OpenAI would
+look for that id among its stored items, and refuse the request. Promise kept here: P234.
 """
 
 from __future__ import annotations
@@ -62,10 +61,10 @@ def openai(
 ) -> SdkProvider:
     """A model of OpenAI: ``nt.providers.openai("gpt-5.4-mini")``.
 
-    ``api_key``: else what the SDK finds, usually in OPENAI_API_KEY. ``most_output_tokens``: never
-    more of them than this, whatever is asked for. ``prices``: by model, where the list here is
-    silent or out of date. ``cache``: have requests of one conversation routed to where its
-    beginning is cached (P205). Needs ``pip install 'nottwice[openai]'``.
+    ``api_key``: by default what the SDK finds, usually in OPENAI_API_KEY. ``most_output_tokens``:
+    an upper limit for every request. ``prices``: by model, if the built-in list lacks it or is out
+    of date. ``cache``: route the requests of one conversation to where its beginning is cached
+    (P205). Needs ``pip install 'nottwice[openai]'``.
     """
     return SdkProvider(
         API._replace(ask=functools.partial(ask, cache=cache)),
@@ -79,7 +78,7 @@ def openai(
 
 
 def ask(request: ModelRequest, *, cache: bool = False) -> dict[str, Any]:
-    """The words of one request."""
+    """Build the parameters of one request."""
     unseen = first_unseen(request.messages) if request.needs_files else len(request.messages)
     items = [
         item
@@ -97,7 +96,7 @@ def ask(request: ModelRequest, *, cache: bool = False) -> dict[str, Any]:
                 "name": tool.name,
                 "description": tool.description,
                 "parameters": {"type": "object", "properties": {}, **tool.parameters},
-                # Strict schemas know no optional parameters, and the guard validates anyway.
+                # Strict schemas have no optional parameters, and the guard validates anyway.
                 "strict": False,
             }
             for tool in request.tools
@@ -108,14 +107,14 @@ def ask(request: ModelRequest, *, cache: bool = False) -> dict[str, Any]:
 
 
 def _cache_key(asked: dict[str, Any]) -> str:
-    """What the requests of one conversation share, and hardly any others do: its beginning."""
+    """Return what the requests of one conversation, and few others, share: its beginning."""
     begun = [asked.get("instructions"), asked.get("tools"), asked["input"][:1]]
     hashed = hashlib.sha256(json.dumps(begun, sort_keys=True).encode("utf-8", "replace"))
     return f"nottwice-{hashed.hexdigest()[:32]}"
 
 
 def _outgoing(message: Message, *, needed: bool) -> Iterator[dict[str, Any]]:
-    """The items of one message, in order; texts that came in one item go in one item."""
+    """Yield the items of one message, in order; texts of one item stay in one item."""
     said: dict[str, Any] | None = None
     for block in message.blocks:
         if isinstance(block, Text):
@@ -137,7 +136,7 @@ def _outgoing(message: Message, *, needed: bool) -> Iterator[dict[str, Any]]:
 
 
 def _self_contained(items: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The items without what only an API that has stored them could look up."""
+    """Yield the items without ids, which only an API that has stored them could look up."""
     for item in items:
         if item["type"] == "reasoning" and not item.get("encrypted_content"):
             continue
@@ -160,7 +159,7 @@ def _part_of(role: Role, block: Text) -> dict[str, Any]:
 def _sent(
     block: Reasoning | ToolCall | ToolResult | File | Unknown, *, needed: bool
 ) -> dict[str, Any] | None:
-    """An item that is no message; None: it cannot be sent."""
+    """Return an item that is not a message; None: it cannot be sent."""
     own = block.extra.get(OPENAI)
     match block:
         case Reasoning():
@@ -185,7 +184,7 @@ def _sent(
 
 
 def _shown(file: File, *, needed: bool) -> dict[str, Any]:
-    """A file as the API takes it; text is said, because not every model opens text files."""
+    """Return a file in the API's form; a text file as text, as not every model opens text files."""
     is_image = file.media_type in IMAGES
     if file.is_address:
         word = "image_url" if is_image else "file_url"
@@ -205,7 +204,7 @@ def _shown(file: File, *, needed: bool) -> dict[str, Any]:
 
 
 def read(body: dict[str, Any], headers: Mapping[str, str], asked: dict[str, Any]) -> ModelReply:
-    """The reply in the body of an answer; raises what a failed one means."""
+    """Read the reply from the body of a response; raises what a failed one means."""
     if body["status"] == "failed":
         said = body.get("error") or {}
         code = str(said.get("code"))
@@ -220,7 +219,7 @@ def read(body: dict[str, Any], headers: Mapping[str, str], asked: dict[str, Any]
         message=Message(Role.ASSISTANT, tuple(blocks)),
         stop=_stop_of(body, blocks),
         usage=Usage(
-            # They are part of the input there, and apart here.
+            # The API counts them as part of the input; we count them separately.
             input_tokens=max(0, count(used["input_tokens"]) - cached - written),
             output_tokens=count(used["output_tokens"]),
             cache_read_tokens=cached,
@@ -231,7 +230,7 @@ def read(body: dict[str, Any], headers: Mapping[str, str], asked: dict[str, Any]
     )
 
 
-# The answer repeats what it was asked; a long prompt need not be kept twice.
+# The response repeats the request; a long prompt need not be kept twice.
 _SAID_BY_US = ("output", "instructions", "tools", "input", "object")
 
 
@@ -265,17 +264,17 @@ def _received(item: dict[str, Any]) -> Iterator[Block]:
         case {"type": "function_call"}:
             yield _called(item)
         case {"type": "message" | "reasoning"}:
-            # The API would not take it back, so it is kept and never sent.
+            # The API would not accept it, so it is kept and never sent.
             yield Unknown(item)
         case {"type": str()}:
             yield Unknown(item, {OPENAI: {}})
         case _:
-            # It could never be sent back, and the conversation would be stuck behind it.
+            # It could never be sent back, and every later request would fail.
             raise ValueError(f"{item!r} is no item")
 
 
 def _said(part: Any, about: dict[str, Any]) -> Text | Unknown:
-    """A part of a message. What is no text is kept, and does not go back."""
+    """Read a part of a message. What is not text is kept, and not sent back."""
     match part:
         case {"type": "output_text", "text": str(text)} | {"type": "refusal", "refusal": str(text)}:
             word = "refusal" if part["type"] == "refusal" else "text"
@@ -285,7 +284,7 @@ def _said(part: Any, about: dict[str, Any]) -> Text | Unknown:
 
 
 def _called(item: dict[str, Any]) -> ToolCall:
-    """A call, whatever the model wrote: one that cannot be made is told to it as a bad one."""
+    """Read a call, whatever the model wrote; the model is told if the call cannot be made."""
     call_id, name = (item.get(word) if isinstance(item.get(word), str) else "" for word in _CALL)
     written = item.get("arguments")
     known = ("type", *_CALL) if isinstance(written, str) else ("type", "arguments", *_CALL)
@@ -296,7 +295,7 @@ def _called(item: dict[str, Any]) -> ToolCall:
             arguments = json.loads(written)
     else:
         written = json.dumps(written, ensure_ascii=False)
-    # One that was cut off may by chance be JSON, and must not be made.
+    # A call that was cut off may happen to be valid JSON, and must not be made.
     if not isinstance(arguments, dict) or item.get("status") == "incomplete":
         return ToolCall(str(call_id), str(name), {}, unreadable=written, extra=extra)
     return ToolCall(str(call_id), str(name), arguments, extra=extra)

@@ -1,8 +1,8 @@
-"""What do models cost? A small table, and what a user says instead.
+"""What do models cost? A small table, which users can override.
 
-The list prices of 15 November 2026, in dollars for a million tokens: check them, they change. A
+The list prices of 15 November 2026, in dollars per million tokens. They change, so check them. A
 model whose price depends on the length of the prompt is not listed, because one price would be
-wrong; neither is one that was never looked up. Their cost is unknown, and is said to be.
+wrong. Neither is a model that was never looked up. Their cost is unknown, and reported as such.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from nottwice.agent.provider import Price
 from nottwice.errors import UsageError
 
 Prices = Mapping[str, Price | tuple[float, ...]]
-"""By model: a Price, or (input, output), or with (…, cache read), or with (…, cache write), too."""
+"""By model: a Price, or (input, output), optionally followed by cache read and cache write."""
 
 LIST_PRICES: Mapping[str, Price] = {
     "claude-fable-5-1": Price(10.00, 50.00, 0.25, 12.50),
@@ -36,18 +36,18 @@ LIST_PRICES: Mapping[str, Price] = {
     "gpt-5.3-codex": Price(1.75, 14.00, 0.175),
     "gpt-5-mini": Price(0.25, 2.00, 0.025),
 }
-# One release of a model costs what the model costs: claude-sonnet-4-5-20250929.
+# A dated release costs the same as its model: claude-sonnet-4-5-20250929.
 _RELEASE = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)$")
 log = logging.getLogger("nottwice")
 
 
 def price_of(model: str, prices: Prices | None) -> Price | None:
-    """What a model costs, the user's word first; None, and a line in the log: not known."""
+    """Return what a model costs, the user's price first; None, with a log line: unknown."""
     found = find_price(model, prices)
     if found is not None:
         return found
     log.warning(
-        "the price of model %r is not known, so its cost is not counted and no budget in money "
+        "the price of model %r is not known, so its cost is not counted and no budget in dollars "
         "can be kept; give prices={%r: (input, output)}",
         model,
         model,
@@ -56,7 +56,7 @@ def price_of(model: str, prices: Prices | None) -> Price | None:
 
 
 def find_price(model: str, prices: Prices | None) -> Price | None:
-    """The same without a word in the log."""
+    """Do the same without a log line."""
     given = {name: _read(name, price) for name, price in (prices or {}).items()}
     for table in (given, LIST_PRICES):
         for name in (model, _RELEASE.sub("", model)):
@@ -71,6 +71,6 @@ def _read(model: object, price: object) -> Price:
     if isinstance(model, str) and isinstance(price, tuple | list) and 2 <= len(price) <= 4:
         return Price(*price)
     raise UsageError(
-        f"prices={{{model!r}: {price!r}}} is not a price. Nothing was asked. Give dollars for a "
+        f"prices={{{model!r}: {price!r}}} is not a price. Nothing was asked. Give dollars per "
         "million tokens: (input, output), or (input, output, cache read, cache write)."
     )

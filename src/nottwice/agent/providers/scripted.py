@@ -1,7 +1,7 @@
-"""A model that says what it was told to say: for tests, demos and the crash test.
+"""A model that answers from a script: for tests, demos and the crash test.
 
-What it answers depends on the turn alone and never on how often it was asked. How often it was
-asked can be counted in a file, which survives the process: after a crash nothing else tells.
+Its answer depends only on the turn, never on how often it was asked. It can count its requests in a
+file, which survives the process: after a crash nothing else knows how often it was asked.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Script = Iterable[Reply] | Callable[[ModelRequest], Reply]
 
 
 class ScriptedProvider:
-    """Answers turn by turn; made by ``scripted``."""
+    """Answers turn by turn; created by ``scripted``."""
 
     def __init__(
         self, script: Script, *, model: str, price: Price | None, log: str | Path | None
@@ -33,7 +33,7 @@ class ScriptedProvider:
         self._log = None if log is None else Path(log)
 
     def complete(self, request: ModelRequest) -> ModelReply:
-        """The reply of this turn, whichever process asks for it and however often."""
+        """Return the reply of this turn, in any process and however often it is asked."""
         turn = request.turn
         if callable(self._script):
             reply = self._script(request)
@@ -50,7 +50,7 @@ class ScriptedProvider:
         return _spoken(reply, turn, request, self.model)
 
     async def acomplete(self, request: ModelRequest) -> ModelReply:
-        """The same; there is nothing to wait for."""
+        """Do the same; there is nothing to wait for."""
         return self.complete(request)
 
     def _count(self, turn: int, request: ModelRequest) -> None:
@@ -80,7 +80,7 @@ def scripted(
 
 
 def requests_in(log: str | Path) -> list[int]:
-    """The turns that were asked for, in order, as a log of requests has them."""
+    """Return the turns that were asked for, in order, from a log of requests."""
     path = Path(log)
     if not path.exists():
         return []

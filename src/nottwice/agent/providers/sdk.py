@@ -1,9 +1,9 @@
-"""How is a model asked through a vendor's SDK: once, and with its errors in our words? (P80)
+"""How is a model asked through a vendor's SDK: once, and with its errors as ours? (P80)
 
 The SDK is imported when it is first needed. Its retries are off and redirects are not followed: one
-``complete`` is one request, and the caller decides about the next. Every request has a client of
-its own, so nothing is shared between threads, event loops or forked processes; what is expensive to
-make, the list of trusted certificates, is made once. Keys are taken out of every text.
+``complete`` is one request, and the caller decides about the next. Every request has its own
+client, so nothing is shared between threads, event loops or forked processes. The list of trusted
+certificates, which is expensive to load, is loaded once. Keys are removed from every text.
 """
 
 from __future__ import annotations
@@ -39,30 +39,30 @@ _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _TOO_LONG = ("prompt is too long", "exceed context limit", "exceeds the context window")
 _TOO_LONG_CODES = ("context_length_exceeded", "string_above_max_length")
 _REFUSED_CODES = ("content_policy_violation", "invalid_prompt", "bio_policy")
-# A limit that no waiting lifts.
+# A limit that waiting does not lift.
 _SPENT_CODES = ("insufficient_quota", "enforced_spend_limit_reached", "billing_hard_limit_reached")
 _MOST_CHARACTERS = 1000
 
 
 class Api(NamedTuple):
-    """What one API needs said and understood."""
+    """What nottwice has to know about one API."""
 
     package: str
-    """The SDK, and the extra that brings it."""
+    """The SDK, and the extra that installs it."""
     client: str
     async_client: str
     most_output: str
-    """How the limit of output tokens is called there."""
+    """The API's name for the limit of output tokens."""
     create: Callable[[Any], Callable[..., Any]]
     """From a client to its function that makes the request and returns the raw response."""
     ask: Callable[[ModelRequest], dict[str, Any]]
-    """The words for that function, but for the model and the limit."""
+    """Builds the parameters of that function, except the model and the limit."""
     read: Callable[[dict[str, Any], Mapping[str, str], dict[str, Any]], ModelReply]
-    """From the body and the headers of an answer, and the words of the question."""
+    """Reads the body and the headers of a response, with the parameters of the request."""
 
 
 class SdkProvider:
-    """A model behind an SDK; made by ``nt.providers.anthropic`` and its siblings."""
+    """A model behind an SDK; created by ``nt.providers.anthropic`` and its siblings."""
 
     def __init__(
         self,
@@ -87,19 +87,19 @@ class SdkProvider:
 
     @property
     def model(self) -> str:
-        """The model that is asked."""
+        """The name of the model."""
         return self._model
 
     @property
     def price(self) -> Price | None:
-        """What it costs; None: not known."""
+        """What it costs; None: unknown."""
         return self._price
 
     def cost_usd(self, reply: ModelReply) -> float | None:
-        """What a reply cost, at the price of the model that gave it (P206).
+        """Return what a reply cost, at the price of the model that gave it (P206).
 
-        A gateway may have another model answer; one whose price is not known is counted as the one
-        that was asked.
+        A gateway may let another model answer. If that model's price is unknown, the price of the
+        requested model counts.
         """
         price = find_price(reply.model, self._prices) or self._price
         return None if price is None else price.cost_usd(reply.usage)
@@ -117,11 +117,11 @@ class SdkProvider:
             failure = self._in_our_words(error)
         else:
             return self._read(raw, asked)
-        # Outside, so that the error does not drag the SDK's along: that holds the request.
+        # Outside, so that our error does not hold the SDK's error, which holds the request.
         raise failure
 
     async def acomplete(self, request: ModelRequest) -> ModelReply:
-        """The same without blocking the event loop."""
+        """Do the same without blocking the event loop."""
         asked = self._ask(request)
         try:
             async with self._async_client() as client:
@@ -137,8 +137,8 @@ class SdkProvider:
         for tool in request.tools:
             if not _TOOL_NAME.fullmatch(tool.name):
                 raise InvalidTool(
-                    f"No model can be told about the tool {tool.name!r}: names are up to 64 "
-                    "letters, digits, '_' and '-' there. Nothing was asked. Give it another one: "
+                    f"Tool {tool.name!r} cannot be offered to a model: a name there has up to 64 "
+                    "letters, digits, '_' and '-'. Nothing was asked. Give it another name: "
                     "@nt.tool(..., name='...')."
                 )
         most = request.most_output_tokens
@@ -180,7 +180,7 @@ class SdkProvider:
     # Errors
 
     def _in_our_words(self, error: Exception) -> Exception:
-        """What an error of the SDK means for the caller."""
+        """Translate an error of the SDK for the caller."""
         if isinstance(error, ToolFailure | UsageError):
             return error
         sdk = importlib.import_module(self._api.package)
@@ -191,10 +191,10 @@ class SdkProvider:
         text = self._hide(f"{type(error).__name__}: {error}")
         if isinstance(error, sdk.APIError):
             return Ambiguous(f"{self._api.package} answered, but not in a readable way ({text}).")
-        # Raised before anything was sent: no key, or an option that does not exist.
+        # It was raised before anything was sent: no key, or an option that does not exist.
         key = f"{self._api.package.upper()}_API_KEY"
         return Permanent(
-            f"The model was not asked: {text}. Give api_key=..., or set {key}; options are handed "
+            f"The model was not asked: {text}. Give api_key=..., or set {key}; options are passed "
             "to the SDK as they are."
         )
 
@@ -262,28 +262,28 @@ def _transport(sdk: Any) -> dict[str, Any]:
 
 
 def _library_of(sdk: Any) -> str:
-    """The HTTP library that an SDK is made with: its default client is a class of that."""
+    """Return the HTTP library that an SDK uses: its default client is a class of that library."""
     return str(sdk.DefaultHttpxClient.__mro__[-2].__module__.partition(".")[0])
 
 
 @functools.cache
 def _trust(library: str) -> ssl.SSLContext:
-    """The certificates that this library trusts; reading them takes longer than all the rest."""
+    """Return the certificates that this library trusts; loading them is the slowest part."""
     context: ssl.SSLContext = importlib.import_module(library).create_ssl_context()
     return context
 
 
 def count(tokens: object) -> int:
-    """A number of tokens in an answer; ValueError if it is none."""
+    """Read a number of tokens from a response; ValueError if it is not one."""
     if tokens is None:
         return 0
     if isinstance(tokens, int) and not isinstance(tokens, bool) and tokens >= 0:
         return tokens
-    raise ValueError(f"{tokens!r} is no number of tokens")
+    raise ValueError(f"{tokens!r} is not a number of tokens")
 
 
 def _said(body: object) -> dict[str, Any]:
-    """The error in the body of an answer, which one SDK unwraps and the other does not."""
+    """Return the error in the body of a response, which one SDK unwraps and the other does not."""
     if not isinstance(body, dict):
         return {}
     inner = body.get("error", body)

@@ -1,8 +1,8 @@
 """What do a function's annotations mean, once the names in them can be looked up?
 
 With `from __future__ import annotations` an annotation is text. It is looked up when it is first
-needed, because the class it names may be defined further down. What cannot be looked up counts as
-not annotated, and a note says so: a tool must not stop working because of a hint.
+needed, because the class it names may be defined further down. An annotation that cannot be looked
+up counts as missing, and a note says so: a tool must not stop working because of a type hint.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Annotations:
 
 
 def read_signature(function: Callable[..., Any]) -> inspect.Signature:
-    """The signature with its annotations as they were written; raises as `inspect` does."""
+    """Return the signature with its annotations as written. Raises what `inspect` raises."""
     if sys.version_info >= (3, 14):
-        # Annotations are computed on demand there, and one may name a class that is still to come.
+        # There, annotations are computed on demand, and may name a class that is not defined yet.
         import annotationlib
 
         return inspect.signature(function, annotation_format=annotationlib.Format.FORWARDREF)
@@ -46,8 +46,8 @@ def capture_local_names(
 ) -> dict[str, Any]:
     """Find the local classes that annotations name, while their defining functions still run.
 
-    Only names that occur in an annotation are kept, so that no frame with everything in it is held
-    alive. They hide names of the module, as they do in Python.
+    Only names that occur in an annotation are kept, so that no whole frame is kept alive. Local
+    names hide those of the module, as they do in Python.
     """
     innermost = _innermost(function)
     enclosing = getattr(innermost, "__qualname__", "").rpartition(_LOCAL)[0]
@@ -67,7 +67,7 @@ def capture_local_names(
 def resolve(
     function: Callable[..., Any], signature: inspect.Signature, *, local_names: Mapping[str, Any]
 ) -> Annotations:
-    """Look up every annotation, each for itself, so that one bad one spoils no other."""
+    """Look up every annotation separately, so that a bad one does not affect the others."""
     innermost = _innermost(function)
     around = {**local_names, **_closure_names(innermost), **_type_parameters(innermost)}
     written = {name: parameter.annotation for name, parameter in signature.parameters.items()}
@@ -94,7 +94,7 @@ def resolve(
 
 
 def read_into_lists(annotation: Any) -> Any:
-    """The annotation with `list` for `Iterable`: an argument is read more than once."""
+    """Replace `Iterable` by `list`, because an argument is read more than once."""
     origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
     if Iterable in (annotation, origin):
         return list[parts[0]] if parts else list  # type: ignore[valid-type]
@@ -106,7 +106,7 @@ def read_into_lists(annotation: Any) -> Any:
 
 
 def describe(annotation: Any) -> str:
-    """An annotation as a person would write it: without modules, metadata and addresses."""
+    """Spell an annotation as a person would: without modules, metadata and addresses."""
     origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
     if annotation is None or annotation is type(None):
         return "None"
@@ -127,7 +127,7 @@ def describe(annotation: Any) -> str:
 
 
 def _innermost(function: Callable[..., Any]) -> Any:
-    """The function whose module the annotations were written in."""
+    """Return the function whose module the annotations were written in."""
     inner: Any = function
     while True:
         if isinstance(inner, functools.partial):
@@ -139,7 +139,7 @@ def _innermost(function: Callable[..., Any]) -> Any:
         elif hasattr(inner, "__globals__") or isinstance(inner, type):
             return inner
         else:
-            # An object with a `__call__` of its own, or something written in C.
+            # An object with its own `__call__`, or something written in C.
             call = inspect.getattr_static(type(inner), "__call__", inner)
             return call if hasattr(call, "__globals__") else inner
 
@@ -158,7 +158,7 @@ def _names_in(signature: inspect.Signature) -> set[str]:
 
 
 def _text_of(annotation: Any) -> str:
-    """The names an annotation still has to look up; `list["Order"]` hides one as well."""
+    """Return the names an annotation still has to look up; `list["Order"]` contains one, too."""
     if isinstance(annotation, str):
         return annotation
     if isinstance(annotation, typing.ForwardRef):

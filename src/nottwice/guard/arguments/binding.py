@@ -1,8 +1,8 @@
 """How do a call's arguments become validated values, a record, and the identity of the call? (T4)
 
-A call has one identity however it is spelled: by position or by name, with a default written out
-or left out, `"7"` or `7` for an integer. The record holds every argument as plain data and is all
-that is needed to make the same call again after a crash. Nothing here runs the tool.
+A call has one identity, however it is written: by position or by name, with a default written out
+or left out, `"7"` or `7` for an integer. The record holds every argument as plain data. It is
+enough to make the same call again after a crash. Nothing here runs the tool.
 """
 
 from __future__ import annotations
@@ -53,31 +53,31 @@ _NOTHING_RAN = "The tool was not run."
 class BoundArguments:
     """The arguments of one call, in the forms that the caller, the record and the hash need.
 
-    The plain forms may share lists and dicts with the caller's arguments: hash and write them
-    before the tool runs, for the tool may change what it was given.
+    The plain forms may share lists and dicts with the caller's arguments. Hash and write them
+    before the tool runs, because the tool may change what it was given.
     """
 
     values: Mapping[str, Any]
     """Validated values of all parameters, defaults applied; `*args` as a tuple, `**kwargs` as a
     dict, each under its own name."""
     plain: dict[str, Any]
-    """The record: plain data of all parameters that can be represented. It needs no marks beside
-    it, for the annotations say what its text stands for."""
+    """The record: plain data of all parameters that can be represented. It needs no type marks,
+    because the annotations say what its text means."""
     normal: dict[str, Any]
-    """Like the record without volatile arguments, with one spelling for equal values: for keys."""
+    """The record without volatile arguments, and with one spelling for equal values: for keys."""
     identity: dict[str, Any]
-    """What is hashed: `normal` without those that equal their default."""
+    """What is hashed: `normal` without the arguments that equal their default."""
     surveyed: int | None
-    """What `values.survey` found in `identity`, if it has looked at it already."""
+    """What `values.survey` found in `identity`, if it has been called already."""
     passed: Mapping[str, Any]
-    """The values that the caller gave of its own; all other parameters keep their default."""
+    """The values that the caller passed; all other parameters keep their default."""
 
 
 class Signature:
     """The parameters of one tool: binds calls to them, and rebuilds calls from their record.
 
-    Made when the tool is declared, and cheap then. Annotations are looked up and validators built
-    at the first call, because a class that is named in one may still have to be defined.
+    It is created when the tool is declared, which is cheap. Annotations are looked up and
+    validators built at the first call, because a class that one names may not be defined before.
     """
 
     def __init__(
@@ -106,13 +106,13 @@ class Signature:
         self._prepared: _Prepared | None = None
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> BoundArguments:
-        """Validate the arguments of one call; InvalidArguments or NotPlainData, and nothing else.
+        """Validate the arguments of one call. Raises only InvalidArguments or NotPlainData.
 
-        Volatile arguments need not be plain data; the record then leaves them out.
+        Volatile arguments need not be plain data. If they are not, the record leaves them out.
         """
         given = self._parameters.assign(args, kwargs)
         for name, default in self._parameters.defaults.items():
-            # As if it had been left out: a default need neither fit its annotation nor be plain.
+            # As if it had been left out: a default need not fit its annotation or be plain data.
             if name in given and given[name] is default:
                 del given[name]
         prepared = self._prepared or self._prepare()
@@ -122,7 +122,7 @@ class Signature:
                 self._refuse_sets(name, given[name])
         surveyed = values.survey(checked)
         if surveyed is None or surveyed & values.HOLDS_FROZEN:
-            # A part of a graph's state: a reissue gets a list, and so does the first attempt.
+            # A part of a graph's state: a reissued call gets a list, so the first attempt does too.
             checked = {
                 name: thaw(value) if values.holds_frozen(value) else value
                 for name, value in checked.items()
@@ -134,8 +134,8 @@ class Signature:
             written, own = self._write(checked, prepared)
             plain = prepared.with_defaults(written)
             for name in checked.keys() - written.keys():
-                # A body that came with the call, say: its default is not what the caller gave, and
-                # a record that says so would be called without it after a crash (P132).
+                # For example a request body, which cannot be recorded. The record must not hold its
+                # default instead: after a crash the tool would run without the body (P132).
                 plain.pop(name, None)
             normal = prepared.with_normal_defaults(own)
         return BoundArguments(
@@ -148,10 +148,10 @@ class Signature:
         )
 
     def rebuild(self, record: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """How to call the function again with recorded arguments; InvalidArguments if it changed.
+        """Return the arguments for calling the function again; InvalidArguments if it has changed.
 
-        A recorded value that is still of its parameter's type is passed as it was recorded:
-        validating it once more might change it. Otherwise it is read as the type asks for.
+        A recorded value that still has its parameter's type is passed as recorded, because
+        validating it again might change it. Otherwise it is converted to that type.
         """
         prepared = self._prepared or self._prepare()
         unknown = [name for name in record if name not in self._parameters.by_name]
@@ -174,22 +174,22 @@ class Signature:
         )
 
     def invoke_with(self, bound: BoundArguments) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """How to call the function: what was passed, each by position or by name as it allows.
+        """Return how to call the function: each passed argument by position or name, as it allows.
 
-        What was left out is left out here, too: the function has its own default, mutable or not.
+        Arguments that the caller left out stay out, so the function uses its own default.
         """
         return self._parameters.arrange(bound.passed)
 
     def name_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of one call by the names of their parameters, as they are."""
+        """Return the arguments of one call by parameter name, unchanged."""
         return self._parameters.assign(args, kwargs)
 
     def parameter_names(self) -> tuple[str, ...]:
-        """All parameters, in order; without the instance of a method."""
+        """All parameters in order, without the instance of a method."""
         return tuple(self._parameters.by_name)
 
     def volatile_names(self) -> tuple[str, ...]:
-        """What does not count for the identity of a call: parameters, then names among the rest."""
+        """What does not count for the identity of a call: parameters, then names in `**kwargs`."""
         named = (name for name in self._parameters.by_name if name in self._volatile)
         return (*named, *sorted(self._volatile_extra))
 
@@ -198,11 +198,11 @@ class Signature:
         return (self._prepared or self._prepare()).secrets
 
     def secret_names(self) -> tuple[str, ...]:
-        """The same as far as it can be told when the tool is declared."""
+        """The secret parameters, as far as they are known when the tool is declared."""
         return tuple(find_secrets(self._types(self._resolve())))
 
     def result_is_secret(self) -> bool:
-        """Whether the result, or a part of it, is secret."""
+        """Whether the result, or part of it, is secret."""
         return (self._prepared or self._prepare()).result_is_secret
 
     def result_codec(self) -> Codec:
@@ -226,7 +226,7 @@ class Signature:
         return (*prepared.notes, *([result] if result else []))
 
     def _refuse_sets(self, name: str, value: Any) -> None:
-        """A list that is read from a set has another order, and so another hash, after a crash."""
+        """Refuse a set that is read as a list: a resume may see another order, so another hash."""
         seen: set[int] = set()
         pending: list[Any] = [(value,)]
         while pending:
@@ -240,7 +240,7 @@ class Signature:
                 elif kind not in _LEAVES and isinstance(item, set | frozenset):
                     raise NotPlainData(
                         f"The argument {name!r} of tool {self._tool!r} cannot be kept: it holds a "
-                        f"set, whose order may be another after a crash. {_NOTHING_RAN} Use a "
+                        f"set, whose order may differ after a crash. {_NOTHING_RAN} Use a "
                         "sorted list.",
                         path=name,
                         tool=self._tool,
@@ -248,7 +248,7 @@ class Signature:
                     )
 
     def _all_but(self, once_per: tuple[str, ...]) -> tuple[str, ...]:
-        """The parameters that do not say which effect it is (P202)."""
+        """Return the parameters that do not identify the effect (P202)."""
         known = self._parameters.by_name
         for name in once_per:
             if name not in known:
@@ -263,7 +263,7 @@ class Signature:
         known = self._parameters.by_name
         names = frozenset(known if volatile == "*" else volatile)
         self._volatile = names & known.keys()
-        # Arguments that `**` collects may be volatile as well; they have no parameter of their own.
+        # Arguments that `**` collects may be volatile, too; they have no parameter of their own.
         self._volatile_extra = names - known.keys()
         if self._volatile_extra and self._parameters.extra is None:
             raise InvalidTool(
@@ -276,7 +276,7 @@ class Signature:
     def _write(
         self, checked: dict[str, Any], prepared: _Prepared
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Record and normal form of arguments of which at least one is not plain data."""
+        """Return the record and the normal form if at least one argument is not plain data."""
         written: dict[str, Any] = {}
         normal: dict[str, Any] = {}
         for name, value in checked.items():
@@ -299,7 +299,7 @@ class Signature:
                         tool=self._tool,
                         parameter=name,
                     ) from None
-        # Each argument may be as deep as plain data can be; together they are one level deeper.
+        # Each argument may be as deep as plain data can be. Together they are one level deeper.
         values.check_plain(written, root="arguments")
         return written, normal
 
@@ -331,8 +331,8 @@ class Signature:
         return resolve(self._function, self._signature, local_names=self._local_names)
 
     def _types(self, found: Annotations) -> dict[str, Any]:
-        """The type of each parameter. One that cannot be looked up is none, but a secret stays one:
-        better a fingerprint of something harmless than a secret in the ledger."""
+        """Return the type of each parameter. One that cannot be looked up has none, but a secret
+        stays secret: a needless fingerprint is better than a secret in the ledger."""
         types: dict[str, Any] = {}
         for name, parameter in self._parameters.by_name.items():
             annotation = found.types.get(name, Any)
@@ -362,7 +362,7 @@ class Signature:
                 plain[name] = codecs[name].encode(default, keep_unset=True).plain
                 normal[name] = codecs[name].normal_form(default)
             except NotPlainData:
-                # A client or a cache, say: it is no part of any record, and needs none.
+                # A client or a cache, for example: it is never recorded.
                 continue
         return _Prepared(
             validator=validator,
@@ -380,7 +380,7 @@ class Signature:
 
 @frozen_record(frozen=True, slots=True)
 class _Prepared:
-    """What a signature needs in every call, made at the first one."""
+    """What a signature needs in every call; built at the first one."""
 
     validator: Validator
     codecs: Mapping[str, Codec]
@@ -388,7 +388,7 @@ class _Prepared:
     normal: dict[str, Any]
     has_containers: bool
     reordering: tuple[str, ...]
-    """Parameters whose validation may read a list from a set."""
+    """Parameters whose validation may turn a set into a list."""
     result: Codec
     secrets: Mapping[str, Shape]
     result_is_secret: bool
@@ -405,7 +405,7 @@ class _Prepared:
             return own
         if self.has_containers:
             defaults = copy.deepcopy(defaults)
-        # What was passed comes first: it is what a person wants to see of a call.
+        # The arguments that were passed come first, because readers of a call look for them.
         return {**own, **{name: defaults[name] for name in defaults if name not in own}}
 
 
@@ -424,7 +424,7 @@ def _type_of(parameter: inspect.Parameter, annotation: Any) -> Any:
 
 
 def _may_reorder(annotation: Any) -> bool:
-    """Whether validation may make a list of a set; where it does not look, a set stays one."""
+    """Whether validation may turn a set into a list; where it does not look, a set stays a set."""
     if annotation in _LEFT_ALONE:
         return False
     parts = typing.get_args(annotation)
@@ -434,7 +434,7 @@ def _may_reorder(annotation: Any) -> bool:
 
 
 def _same_value(one: Any, other: Any) -> bool:
-    """Whether plain values are one value: 10 is 10.0, but True is not 1."""
+    """Whether two plain values are equal: 10 is 10.0, but True is not 1."""
     if one is other:
         return True
     if one != other:

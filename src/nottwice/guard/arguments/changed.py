@@ -1,10 +1,10 @@
-"""Did a tool change what it was given? Then the change is lost: on replay, or for the caller.
+"""Did a tool change an argument in place? Then the change is lost: on replay, or for the caller.
 
-A receipt holds the result of a call, and no body runs for it. So a list that the tool appended to
-live stays as it was when the call is replayed, and the program goes on with other data. Where the
-tool works on a copy (an async tool, or an annotation such as ``list[str]``, which is validated into
-a new list) the caller never sees the change. Neither can be repaired here, but it must not be
-silent: the first time is a warning, in the log and in Python.
+A receipt holds the result of a call, and a replay does not run the tool. So a list that the tool
+appended to live stays unchanged on replay, and the program continues with other data. If the tool
+works on a copy (an async tool, or an annotation such as ``list[str]``, which is validated into a
+new list), the caller never sees the change. nottwice cannot repair either case, but it must not
+stay silent: the first time, it warns in the log and in Python.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from nottwice.model import values
 log = logging.getLogger("nottwice")
 _FIXED = frozenset({str, int, float, bool, type(None), bytes})
 _SEEN_ONCE = (
-    "The caller sees the change now, and will not see it when the call is replayed, because a "
-    "receipt holds only the result. Return what is new, or let the tool work on a copy."
+    "The caller sees the change now, but not when the call is replayed, because a receipt holds "
+    "only the result. Return the new value, or let the tool work on a copy."
 )
 _NEVER_SEEN = (
-    "It works on a copy, so the caller does not see the change. Return what is new. If the change "
-    "is not meant for the caller, make it to a copy of its own: list(...), dict(...)."
+    "It works on a copy, so the caller does not see the change. Return the new value. If the "
+    "change is not meant for the caller, change a copy inside the tool: list(...), dict(...)."
 )
 
 Args = tuple[Any, ...]
@@ -34,7 +34,7 @@ Kwargs = Mapping[str, Any]
 
 
 class ChangeWatch:
-    """Looks after the live calls of one tool, until it has warned once."""
+    """Watches the live calls of one tool, until it has warned once."""
 
     def __init__(self, signature: Signature, *, tool: str) -> None:
         self._signature = signature
@@ -42,11 +42,10 @@ class ChangeWatch:
         self._warned = False
 
     def look(self, args: Args, kwargs: Kwargs, recorded: str, invoked: tuple[Args, Kwargs]) -> None:
-        """Compare what the tool got for ``args`` and ``kwargs`` with the record, which was made
-        before it ran.
+        """Compare what the tool got for ``args`` and ``kwargs`` with the record from before it ran.
 
-        Only lists, dicts, models and the like are looked at: numbers and texts cannot change. What
-        the caller did to a list of which the tool got a copy is not the tool's doing.
+        Only lists, dicts, models and the like are compared: numbers and texts cannot change. If
+        the tool got a copy of a list, changes that the caller makes to the original do not count.
         """
         if self._warned:
             return
@@ -59,7 +58,7 @@ class ChangeWatch:
         if changed and self._changed(args, kwargs, recorded):
             self._warn(", ".join(changed), _SEEN_ONCE)
         elif changed:
-            # Of what cannot be changed, such as a part of a graph's state, a copy is expected.
+            # A value that cannot change, such as a part of a graph's state, is expected as a copy.
             given = self._signature.name_arguments(args, kwargs)
             lost = [name for name in changed if type(given.get(name)) in (list, dict, set)]
             if lost:
@@ -69,7 +68,7 @@ class ChangeWatch:
         suspected = self._changed(args, kwargs, recorded)
         if not suspected:
             return []
-        # A validator may read its own output in another way, and that is no change.
+        # A validator may read its own output differently. That is not a change.
         now, before = self._signature.name_arguments(args, kwargs), values.decode_object(recorded)
         same = {
             name
@@ -82,7 +81,7 @@ class ChangeWatch:
         try:
             now = values.encode_known(self._signature.bind(args, kwargs).plain)
         except NottwiceError as error:
-            # It fitted before the tool ran.
+            # It fitted before the tool ran, so the tool changed it.
             return str(error.facts.get("parameter") or "of an argument")
         if now == recorded:
             return ""
@@ -93,6 +92,6 @@ class ChangeWatch:
         self._warned = True
         text = f"Tool {self._tool!r} changed its argument {names} in place. {what_is_lost}"
         log.warning("%s", text)
-        # At the line that called the tool: _warn, look, look_after, call and the protected
-        # function lie in between.
+        # Point at the line that called the tool. _warn, look, look_after, call and the protected
+        # function are in between.
         warnings.warn(text, RuntimeWarning, stacklevel=6)

@@ -1,8 +1,9 @@
-"""How does a call with secrets become one that can be written down? (L9)
+"""How is a call with secrets recorded without them? (L9)
 
-Its record, its hash and what people see are made of fingerprints; the tool gets what the caller
-gave. Whatever would carry a secret past that is refused before anything happens: no key, a secret
-repeated in another argument, in the idempotency key or in a label. Promises kept here: P101, P102.
+Its record, its hash and everything people see contain fingerprints; the tool gets the real values.
+A call that would leak a secret is refused before anything happens: if there is no key, or if the
+secret is repeated in another argument, in the idempotency key or in a label.
+Promises kept here: P101, P102.
 """
 
 from __future__ import annotations
@@ -36,17 +37,17 @@ class Covered:
     secrets: Known
 
     def check(self, *, tool: str, key: str | None, label: str | None) -> None:
-        """Refuse a key or a label that is made of a secret: both are written down."""
+        """Refuse a key or a label that contains a secret, because both are recorded."""
         if key is not None and self.secrets.is_in(json.dumps(key, ensure_ascii=False)):
             raise InvalidKey(
                 f"Tool {tool!r} was not run: its idempotency key repeats a secret argument, and a "
-                "key is written down and sent. Make it of other arguments.",
+                "key is recorded and sent. Build it from other arguments.",
                 tool=tool,
             )
         if label is not None and self.secrets.is_in(json.dumps(label, ensure_ascii=False)):
             raise InvalidId(
                 f"Tool {tool!r} was not run: the label of its repeat holds a secret argument, and "
-                "a label is written down. Use another one."
+                "a label is recorded. Use another one."
             )
 
 
@@ -58,9 +59,9 @@ def cover(
     volatile: Collection[str],
     session: Session,
 ) -> Covered:
-    """Put fingerprints in place of the secrets of one call.
+    """Replace the secrets of one call by fingerprints.
 
-    A volatile secret is no part of what the call is: it is left out, and needs no key.
+    A volatile secret is not part of the call's identity. It is left out and needs no key.
     """
     found: list[Any] = []
 
@@ -77,7 +78,7 @@ def cover(
         return made
 
     plain = covered(bound.plain, found.append)
-    # A volatile one of a type that is never written is not among them, and is to be hidden, too.
+    # A volatile secret of a type that is never recorded is missing there, but must be hidden, too.
     found += [
         value.get_secret_value()
         for value in map(bound.values.get, volatile)
@@ -124,16 +125,16 @@ def _maker(key: Key, where: str, see: Callable[[Any], Any]) -> Callable[[Any], A
 
 
 def _ignore(plain: Any) -> None:
-    """The same secrets in their other form were seen already."""
+    """Do nothing: the same secrets were already collected in their other form."""
 
 
 def _refuse_repeated(plain: dict[str, Any], secrets: Known, *, tool: str) -> None:
     for name, value in plain.items():
         if secrets.is_in(values.encode_known(value), short=False):
             raise InvalidArguments(
-                f"Tool {tool!r} was not run: its argument {name!r} repeats a secret that another "
-                "one is marked to be, and would be written down. Mark it as well, or leave the "
-                "secret out of it.",
+                f"Tool {tool!r} was not run: its argument {name!r} repeats the value of a secret "
+                "argument, and would be recorded. Mark it as secret, too, or leave the secret out "
+                "of it.",
                 tool=tool,
                 parameter=name,
             )

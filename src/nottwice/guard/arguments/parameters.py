@@ -1,8 +1,8 @@
-"""Which parameters does a function have, and how do arguments find their way to them and back?
+"""Which parameters does a function have, and how do arguments map to them and back?
 
-Python's own rules, for the calls of every tool: positions, names, `*rest`, `**extra`, defaults.
-Validation is not decided here. A default that nobody replaced stays with the function: it is never
-passed in its place, so a mutable one keeps meaning what it means in Python.
+This follows Python's own rules: positions, names, `*rest`, `**extra`, defaults. It validates
+nothing. A default that was not replaced stays with the function: nottwice never passes it, so a
+mutable default keeps its Python meaning.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Parameters:
         )
 
     def assign(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Match arguments with parameters as Python does; `inspect` does it 10 times slower."""
+        """Match arguments with parameters as Python does; `inspect` would take 10 times as long."""
         if len(args) > len(self._positional) and self.rest is None:
             self.refuse(
                 f"it takes at most {len(self._positional)} arguments by position, and "
@@ -69,7 +69,7 @@ class Parameters:
         return given
 
     def apply_defaults(self, checked: dict[str, Any]) -> dict[str, Any]:
-        """The values of all parameters; of a default that is a list or dict, a copy."""
+        """Return the values of all parameters; a default that is a list or dict is copied."""
         if not self._default_values:
             return checked
         applied = {**self._default_values, **checked}
@@ -117,7 +117,7 @@ class Parameters:
         )
 
     def _assign_by_name(self, given: dict[str, Any], kwargs: Mapping[str, Any]) -> None:
-        """The cases that need a closer look: something collected by `**`, or an error."""
+        """Handle the rarer cases: an argument collected by `**`, or an error."""
         extra: dict[str, Any] = {}
         for name, value in kwargs.items():
             if name in self._by_keyword:
@@ -143,10 +143,10 @@ def _without_instance(parameters: list[inspect.Parameter], tool: str) -> list[in
             "Add self, or make it a static method.",
             tool=tool,
         )
-    # In `def method(*args)` the instance is one of the rest.
+    # In `def method(*args)` the instance is the first of `args`.
     return parameters if parameters[0].kind is _KIND.VAR_POSITIONAL else parameters[1:]
 
 
 def _own_copy(container: Any) -> Any:
-    """A copy of a default, deep where that is possible; the function's own is never shared."""
+    """Copy a default, deeply if possible, so that the function's own is never shared."""
     return copy.deepcopy(container) if values.is_plain(container) else copy.copy(container)

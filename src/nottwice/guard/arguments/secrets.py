@@ -1,8 +1,8 @@
-"""Which parts of an argument are secret? What the annotations say: ``Annotated[str, nt.Secret]``.
+"""Which parts of an argument are secret? The annotations say so: ``Annotated[str, nt.Secret]``.
 
-pydantic's ``SecretStr``, ``SecretBytes`` and ``Secret[T]`` are secret without a mark. Marks count
-wherever they stand: in a list, a dict, a dataclass, a model. Where it cannot be told which part of
-the written form belongs to a mark, all of it is secret. Promise kept here: P101.
+pydantic's ``SecretStr``, ``SecretBytes`` and ``Secret[T]`` are secret without a mark. A mark counts
+anywhere: in a list, a dict, a dataclass, a model. If nottwice cannot tell which part of the
+recorded form belongs to a mark, the whole of it is secret. Promise kept here: P101.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ import typing_extensions
 
 
 class Secret:
-    """Marks an argument, or a part of one, or a result, as secret: ``Annotated[str, nt.Secret]``.
+    """Marks an argument, part of an argument, or a result as secret: ``Annotated[str, nt.Secret]``.
 
-    The tool gets the real value. The ledger gets a keyed fingerprint, people see ``•••``.
+    The tool gets the real value. The ledger gets a keyed fingerprint. People see ``•••``.
     """
 
 
 @dataclass(slots=True, eq=False)
 class Shape:
-    """Where in the written form of one type its secrets are; may contain itself, as types may."""
+    """Where the secrets are in the recorded form of a type. It may contain itself, as types may."""
 
     whole: bool = False
     names: dict[str, Shape] = field(default_factory=dict)
-    """By the name of a field."""
+    """The shapes of named fields."""
     items: list[Shape] = field(default_factory=list)
-    """Of every item of a list, and every value of a dict."""
+    """The shape of every item of a list and every value of a dict."""
     either: list[Shape] = field(default_factory=list)
-    """Any of these may be meant."""
+    """Alternatives: the value may have any of these shapes."""
 
 
 def find_secrets(types: Mapping[str, Any]) -> dict[str, Shape]:
-    """The parameters that hold secrets, by name; those without any are left out."""
+    """Return the parameters that hold secrets, by name; the others are left out."""
     found: dict[str, Shape] = {}
     for name, annotation in types.items():
         shape = _shape(annotation, {})
@@ -50,17 +50,17 @@ def find_secrets(types: Mapping[str, Any]) -> dict[str, Shape]:
 
 
 def holds_secret(annotation: Any) -> bool:
-    """Whether a value of this type is secret, or a part of it."""
+    """Whether a value of this type, or part of it, is secret."""
     return bool(find_secrets({"it": annotation}))
 
 
 def replace_secrets(plain: Any, shape: Shape, replace: Callable[[Any], Any]) -> Any:
-    """Plain data with something else in place of each secret. Nothing is not a secret."""
+    """Replace each secret in plain data. None is not a secret."""
     return _replace(plain, shape, replace, {})
 
 
 def _replace(plain: Any, shape: Shape, replace: Callable[[Any], Any], done: dict[int, Any]) -> Any:
-    """``done`` is what was put in, which another shape of the same place leaves alone."""
+    """``done`` holds the replacements, which another shape of the same place leaves alone."""
     if plain is None or id(plain) in done:
         return plain
     if shape.whole:
@@ -142,7 +142,7 @@ def _is_collection(kind: type) -> bool:
 def _of_collection(kind: type, parts: tuple[Any, ...], known: _Known) -> Shape:
     if issubclass(kind, collections.abc.Mapping) and len(parts) == 2:
         keys, inner = (_shape(part, known) for part in parts)
-        # A secret that is a key has no place of its own to be replaced at.
+        # A secret that is a dict key cannot be replaced on its own.
         return Shape(whole=_holds(keys, set()), items=[inner])
     return Shape(items=[_shape(part, known) for part in parts if part is not Ellipsis])
 
@@ -157,7 +157,7 @@ def _of_class(kind: type, known: _Known) -> Shape:
     elif typing_extensions.is_typeddict(kind) or dataclasses.is_dataclass(kind):
         _fill_from_hints(shape, kind, known)
     elif hasattr(kind, "_fields"):
-        # A named tuple is written as a list, where no name tells its fields apart.
+        # A named tuple is recorded as a list, which has no field names.
         _fill_from_hints(shape, kind, known)
         shape.whole, shape.names = _holds(shape, set()), {}
     return shape
@@ -184,14 +184,14 @@ def _fill_from_hints(shape: Shape, kind: type, known: _Known) -> None:
     try:
         hints = typing.get_type_hints(kind, include_extras=True)
     except Exception:
-        # A class inside of a function, say, whose names are gone.
+        # For example a class inside a function, whose names are gone.
         shape.whole = any(map(may_be_secret, getattr(kind, "__annotations__", {}).values()))
         return
     shape.names.update({name: _shape(each, known) for name, each in hints.items()})
 
 
 def may_be_secret(unresolved: Any) -> bool:
-    """Whether an annotation that cannot be looked up is to be taken for a secret: if it says so."""
+    """Whether an annotation that cannot be looked up counts as a secret: if its text says so."""
     return "secret" in str(unresolved).lower()
 
 

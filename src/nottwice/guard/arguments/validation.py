@@ -1,8 +1,8 @@
-"""Do a call's arguments fit their annotations, and which values do they stand for?
+"""Do a call's arguments fit their annotations, and which values do they mean?
 
 All parameters of a tool are validated in one step, because this happens in every call. Validation
 is lax, as in the frameworks that agents use: `"7"` is the integer 7 and `"2026-01-01"` a date. An
-annotation that cannot be used counts as none, with a note; it never takes the others with it.
+annotation that cannot be used counts as missing, with a note. It never affects the others.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 from nottwice.errors import InvalidArguments
 from nottwice.guard.plain_data.codec import build_adapter, explain, names_code, restore
 
-# Parameters are given by their names, also where a field declares an alias for its schema.
+# Parameters go by their names, even if a field declares an alias for its schema.
 _CONFIG = ConfigDict(arbitrary_types_allowed=True, populate_by_name=True)
 _make_typed_dict: Any = TypedDict
 
@@ -30,7 +30,7 @@ class Validator:
         self._validate = self._adapter.validator.validate_python
 
     def check(self, given: dict[str, Any]) -> dict[str, Any]:
-        """The validated values of the given arguments; InvalidArguments names the first fault."""
+        """Return the validated values of the arguments; InvalidArguments names the first fault."""
         try:
             checked: dict[str, Any] = self._validate(given)
         except Exception as error:
@@ -50,7 +50,7 @@ class Validator:
         path = path.removeprefix(".")
         name = path.partition(".")[0].partition("[")[0]
         what = f"the {origin}argument {path!r} does not fit" if path else "they cannot be validated"
-        # The cause is left out: it would print the values, and one of them may be a secret.
+        # Without the cause, which would print the values: one of them may be a secret.
         raise InvalidArguments(
             f"Tool {self._tool!r} was not run, because of its arguments: {what}: {text}. "
             "Pass what its signature asks for.",
@@ -81,8 +81,8 @@ def _build(types: Mapping[str, Any]) -> tuple[TypeAdapter[Any], tuple[str, ...]]
 
 
 def _adapt(types: Mapping[str, Any]) -> TypeAdapter[Any]:
-    # Not a model class: its own names (`json`, `copy`) and its rule about a leading underscore
-    # would forbid names that parameters have.
+    # Not a model class: its attributes (`json`, `copy`) and its rule about a leading underscore
+    # would forbid valid parameter names.
     arguments = _make_typed_dict("Arguments", dict(types), total=False)
     arguments.__pydantic_config__ = _CONFIG
     adapter: TypeAdapter[Any] = TypeAdapter(arguments)

@@ -1,1 +1,1 @@
-"""What does the code of a tool, a node or a run do? It is read, and nothing of it is run."""
+"""What does the code of a tool, a node or a run do? nottwice reads the code and runs none of it."""

@@ -1,8 +1,8 @@
-"""Which client libraries retry on their own, how often, and how is that switched off? (T7)
+"""Which client libraries retry on their own, how often, and how do you turn that off? (T7)
 
-A retry that a client makes is an attempt that the ledger never sees. The figures are the defaults
-of the releases that were current when this was written. Nothing here imports a client: what the
-user's code has imported already is looked at, and no more.
+The ledger never sees a retry that a client makes. The figures are the defaults of the releases that
+were current when this was written. Nothing here imports a client: only modules that the user's code
+has already imported are inspected.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from nottwice.model.records import frozen_record
 
 
 class Retries(enum.Enum):
-    """Whether the client inside a tool tries again on its own."""
+    """Whether the client inside a tool retries on its own."""
 
     NONE_KNOWN = "none known"
     YES = "yes"
@@ -26,10 +26,10 @@ class Client:
     """What one library does by default when a request fails."""
 
     retries: str | None
-    """How often, in words; None: not at all."""
+    """How often, in words; None: it does not retry."""
     remedy: str = ""
     harmless: bool = False
-    """Its retries make no second effect: they carry a key, or repeat what is idempotent anyway."""
+    """Its retries have no second effect: they carry a key, or repeat an idempotent request."""
 
 
 @frozen_record(frozen=True, slots=True)
@@ -88,7 +88,7 @@ CLIENTS: dict[str, Client] = {
     "socket": _NO_RETRIES,
     "sqlite3": _NO_RETRIES,
     "stripe": Client(
-        "2 times, each with one idempotency key of its own",
+        "2 times, with its own idempotency key for each request",
         "set stripe.max_network_retries = 0",
         harmless=True,
     ),
@@ -98,10 +98,10 @@ CLIENTS: dict[str, Client] = {
     "urllib3": Client("3 times", "pass retries=False"),
 }
 
-# Libraries whose decorators exist to try again.
+# Libraries whose decorators exist to retry.
 RETRYING_DECORATORS = ("backoff", "retry", "retrying", "stamina", "tenacity")
 
-# Libraries that send nothing, so that their retries are no question.
+# Libraries that send nothing, so their retries do not matter.
 SENDS_NOTHING = frozenset(
     "annotated_types attr attrs bs4 click dateutil jinja2 jsonschema loguru lxml markdown "
     "marshmallow msgspec numpy opentelemetry orjson pandas PIL pydantic pydantic_core rich "
@@ -110,20 +110,20 @@ SENDS_NOTHING = frozenset(
 
 
 def form_opinion(value: Any, module: str) -> Opinion | None:
-    """What a value that stems from ``module`` tells about retries; None if it is no known client.
+    """Say what a value from ``module`` means for retries; None if it is no known client.
 
-    A client that was made already is asked for its own setting; otherwise the default counts.
+    If the client already exists, its own setting counts; otherwise the default does.
     """
     package = _package_of(module)
     if package in RETRYING_DECORATORS:
-        text = f"{package} runs it again when it fails; take that away and declare retry= instead"
+        text = f"{package} runs it again when it fails; remove that and declare retry= instead"
         return Opinion(package, Retries.YES, text)
     client = CLIENTS.get(package)
     if client is None:
         return None
     own = _own_setting(package, value)
     if own == 0 or (own is None and client.retries is None):
-        why = "is told not to" if own == 0 and client.retries else "does not retry on its own"
+        why = "has its retries off" if own == 0 and client.retries else "does not retry on its own"
         return Opinion(package, Retries.NONE_KNOWN, f"{package} {why}")
     if own is not None:
         how_often, remedy = f"{own} times here", client.remedy or "mount an adapter without Retry"
@@ -132,13 +132,13 @@ def form_opinion(value: Any, module: str) -> Opinion | None:
     return Opinion(
         package,
         Retries.YES,
-        f"{package} retries {how_often}; to switch it off, {remedy}",
+        f"{package} retries {how_often}; to turn it off, {remedy}",
         client.harmless,
     )
 
 
 def _package_of(module: str) -> str:
-    """The longest beginning of a module's name that is a known client; else its first part."""
+    """Return the longest prefix of a module's name that is a known client, else its first part."""
     parts = module.split(".")
     for length in range(len(parts), 1, -1):
         if ".".join(parts[:length]) in CLIENTS:
@@ -147,7 +147,7 @@ def _package_of(module: str) -> str:
 
 
 def _own_setting(package: str, value: Any) -> int | None:
-    """How often this very client retries, where it says so; None: not known."""
+    """Return how often this client retries, if it says so; None: unknown."""
     try:
         match package:
             case "openai" | "anthropic" | "groq":
@@ -166,7 +166,7 @@ def _own_setting(package: str, value: Any) -> int | None:
             case _:
                 return None
     except (TypeError, AttributeError):
-        # It is not the object that this setting belongs to, such as a function of the library.
+        # This setting belongs to another kind of object; this may be a function of the library.
         return None
 
 

@@ -1,9 +1,9 @@
-"""What does an expression in a function's source stand for? Read with ``ast``; nothing is run.
+"""What does an expression in a function's source refer to? Read with ``ast``; nothing is run.
 
 Names are looked up as Python would: in the function, around it, in its module. A local variable
-stands for what is assigned to it, a parameter for its annotation, a call for what it makes: so
-``client`` is ``httpx.Client`` after ``with httpx.Client() as client:``. What only a run could tell
-(an item of a dict, a parameter without annotation) has no meaning here, and none is guessed.
+means what is assigned to it, a parameter its annotation, and a call what it returns: so ``client``
+is ``httpx.Client`` after ``with httpx.Client() as client:``. What is only known at run time (an
+item of a dict, a parameter without annotation) has no meaning here, and nottwice does not guess.
 """
 
 from __future__ import annotations
@@ -62,29 +62,29 @@ def read_source(path: str) -> Source | None:
 
 @frozen_record(frozen=True, slots=True, eq=False)
 class Meaning:
-    """What an expression stands for."""
+    """What an expression refers to."""
 
     origin: str
-    """The dotted name that it stems from: ``httpx.Client.post``."""
+    """The dotted name that it comes from: ``httpx.Client.post``."""
     value: Any = MISSING
-    """The object, where it is there already: a module, a class, a function, an instance."""
+    """The object, if it already exists: a module, a class, a function, an instance."""
     is_made: bool = False
-    """It is an instance of the class that ``value`` is."""
+    """It is an instance of the class ``value``."""
     local: tuple[FunctionNode, Frame] | None = None
-    """It is a function inside of a function, which is not there before that runs."""
+    """It is a function inside a function, which does not exist before the outer one runs."""
 
 
 @dataclass(slots=True, eq=False)
 class Frame:
-    """A piece of source in which names mean something: a function, or a block of a module."""
+    """A piece of source in which names have a meaning: a function, or a block of a module."""
 
     source: Source
     node: ast.AST
     names: Mapping[str, Any]
-    """What is there already: globals and closure."""
+    """The names that already have a value: globals and closure."""
     outer: Frame | None = None
     owner: type | None = None
-    """The class whose method it is."""
+    """The class that the method belongs to."""
     written: dict[str, list[ast.AST]] = field(default_factory=dict)
     """What is assigned to each local name."""
     hops: int = 0
@@ -94,7 +94,7 @@ class Frame:
             self.written.setdefault(name, []).append(value)
 
     def meaning(self, node: ast.AST | None) -> Meaning | None:
-        """What an expression stands for; None if that cannot be told."""
+        """Return what an expression refers to; None if that is unknown."""
         if node is None or self.hops >= _MOST_HOPS:
             return None
         self.hops += 1
@@ -104,7 +104,7 @@ class Frame:
             self.hops -= 1
 
     def text_of(self, node: ast.expr) -> str:
-        """The constant text that an expression holds, or the name that it stems from."""
+        """Return the constant text of an expression, or the dotted name that it comes from."""
         found = self.meaning(node)
         if found is None:
             return ""
@@ -121,7 +121,7 @@ class Frame:
             case ast.Await(value=inner) | ast.NamedExpr(value=inner):
                 return self.meaning(inner)
             case ast.BinOp(left=left, op=ast.Div(), right=right):
-                # A path, or a number, which means nothing here either way.
+                # A path, or a number, which has no meaning here in either case.
                 found = [each for each in (self.meaning(left), self.meaning(right)) if each]
                 return next((each for each in found if each.origin.startswith("pathlib.")), None)
             case ast.IfExp(body=one, orelse=other):
@@ -166,7 +166,7 @@ class Frame:
         found = meaning_of(value)
         top = found.origin.partition(".")[0]
         if _is_code(value) and top in ("", base.origin.partition(".")[0]):
-            # By the name that the code writes: where a library defines it may change.
+            # Use the name in the code, because a library may move the definition.
             return Meaning(f"{base.origin}.{name}", value)
         return found
 
@@ -189,7 +189,7 @@ class Frame:
         return Meaning(called.origin)
 
     def _annotated(self, annotation: ast.expr | None) -> Meaning | None:
-        """An instance of what an annotation names; the first part of it that is a class."""
+        """Return an instance of the first class that an annotation names."""
         match annotation:
             case ast.Constant(value=str(text)):
                 try:
@@ -213,7 +213,7 @@ class Frame:
 
 
 def frame_of(function: FunctionType, *, owner: type | None = None) -> Frame | None:
-    """The frame of a function's body; None if its source cannot be read."""
+    """Return the frame of a function's body; None if its source cannot be read."""
     code = function.__code__
     source = read_source(inspect.getsourcefile(code) or code.co_filename)
     node = None if source is None else _find_node(source.tree, code.co_firstlineno, code.co_name)
@@ -225,14 +225,14 @@ def frame_of(function: FunctionType, *, owner: type | None = None) -> Frame | No
 
 
 def meaning_of(value: Any) -> Meaning:
-    """The meaning of an object that is there."""
+    """Return the meaning of an existing object."""
     if isinstance(value, functools.partial):
         return meaning_of(value.func)
     return Meaning(origin_of(value), value)
 
 
 def origin_of(value: Any) -> str:
-    """The dotted name of a module, class or function; of the class of anything else."""
+    """Return the dotted name of a module, class or function, or of an object's class."""
     if isinstance(value, ModuleType):
         return value.__name__
     named = value if isinstance(value, type) or _is_code(value) else type(value)
@@ -246,7 +246,7 @@ def _is_code(value: Any) -> bool:
 
 
 def _assignments(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
-    """Every local name of a function or module with what it is bound to, wherever inside."""
+    """Yield every local name of a function or module with what it is bound to, at any depth."""
     if isinstance(node, FunctionNode):
         arguments = node.args
         for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
@@ -281,7 +281,7 @@ def _assignments(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
 
 
 class _Imported(ast.AST):
-    """A name that an import inside of a function binds."""
+    """A name that an import inside a function binds."""
 
     def __init__(self, module: str, name: str | None) -> None:
         super().__init__()
@@ -297,7 +297,7 @@ def _imported(module: str, name: str | None) -> Meaning:
 
 
 def _inside(node: ast.AST) -> Iterator[ast.AST]:
-    """What belongs to a function or module itself, not to the functions inside of it."""
+    """Yield the nodes of a function or module, without those of its inner functions."""
     waiting = list(ast.iter_child_nodes(node))
     while waiting:
         inner = waiting.pop(0)
@@ -319,7 +319,7 @@ def _find_node(tree: ast.Module, line: int, name: str) -> FunctionNode | None:
 
 
 def _field(base: Meaning, name: str) -> Meaning | None:
-    """A field of an instance: what its class annotates it with, or __init__ assigns to it."""
+    """Find a field of an instance: what its class annotates, or what __init__ assigns."""
     made = base.value if isinstance(base.value, type) else type(base.value)
     for kind in made.__mro__[:-1]:
         if not is_part_of_program(kind.__module__):
@@ -344,7 +344,7 @@ def _field(base: Meaning, name: str) -> Meaning | None:
 
 
 def _evaluated(annotation: str, names: Mapping[str, Any]) -> Meaning | None:
-    """An instance of what the text of an annotation names, looked up and never run."""
+    """Return an instance of what an annotation's text names. The text is looked up, never run."""
     empty = ast.Module(body=[], type_ignores=[])
     frame = Frame(Source("", empty, read_waivers("")), empty, names)
     return frame._annotated(ast.Constant(annotation))

@@ -1,9 +1,9 @@
-"""Which calls of known libraries have an effect? One table, and how it is read (T5).
+"""Which calls of known libraries have an effect? One table, and the code that reads it (T5).
 
-A call is told by the package that it stems from and by its last name: ``httpx.Client().post`` is
-``post`` of httpx. Reads are left out, as far as a name, a method, a file's mode or the first words
-of an SQL statement show that it only reads. A request to a model is left out as well: asking twice
-costs money and changes nothing. Making a folder is left out, because a second time makes none.
+A call is identified by its package and its last name: ``httpx.Client().post`` is ``post`` of httpx.
+Reads are left out if a name, a method, a file's mode or the first words of an SQL statement show
+that the call only reads. Requests to a model are left out, too: asking twice costs money but
+changes nothing. Creating a folder is left out, because a second time creates none.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DATABASE = "writes to a database"
 SERVICE = "changes something in a service"
 
 Told = Callable[[ast.expr], str]
-"""The dotted name that an expression stems from, or the text that it holds; empty if unknown."""
+"""The dotted name that an expression comes from, or its text; empty if unknown."""
 
 _HTTP = frozenset("post put patch delete request send stream urlopen ws_connect websocket".split())
 _SQL = frozenset(
@@ -81,13 +81,13 @@ CALLS: dict[str, tuple[str, frozenset[str]]] = {
         (DATABASE, _SQL),
     ),
 }
-# What does something else than the rest of its package.
+# Calls with another effect than the rest of their package.
 _OTHERWISE = {
     "asyncio": {"open_connection": NETWORK},
     "os": dict.fromkeys("system popen startfile posix_spawn posix_spawnp".split(), PROGRAM),
 }
 
-# Clients of services: a method counts if a word of its name changes something.
+# Clients of services: a method counts if a word in its name implies a change.
 SERVICES = frozenset(
     "adyen aiobotocore aiokafka airtable algoliasearch atlassian azure boto3 botocore braintree "
     "celery confluent_kafka discord dulwich elasticsearch git github gitlab google.cloud "
@@ -108,7 +108,7 @@ _READING = frozenset(
     "count describe exists fetch find get has head is list load query read retrieve scan search "
     "select show".split()
 )
-# Rare enough to count on anything, where source does not show what it is called on.
+# Names rare enough to count on any object, if the source does not show its type.
 _TELLING = {
     "write_text": FILE,
     "write_bytes": FILE,
@@ -130,10 +130,10 @@ _READING_GIT = frozenset(
 
 
 def effect_of(origin: str, call: ast.Call | None, told: Told) -> str | None:
-    """What a call does to the world, in words; None if nothing speaks for an effect.
+    """Say what a call does to the world, in words; None if nothing indicates an effect.
 
-    ``origin`` is the dotted name that is called. ``call`` is None if the function is only handed
-    on, to a thread for example; what depends on its arguments is not judged then.
+    ``origin`` is the dotted name that is called. ``call`` is None if the function is only passed
+    on, for example to a thread; then nothing that depends on its arguments is judged.
     """
     package, name = _package(origin), origin.rpartition(".")[2]
     if package in SERVICES:
@@ -150,7 +150,7 @@ def effect_of(origin: str, call: ast.Call | None, told: Told) -> str | None:
 
 
 def telling_effect(name: str, call: ast.Call) -> str | None:
-    """The same for a method of something unknown: only what its name or its SQL gives away."""
+    """Do the same for a method of an unknown object: only its name or its SQL counts."""
     if name in _SQL and _WRITING_SQL.match(_text(_argument(call, 0, "query"))):
         return DATABASE
     return _TELLING.get(name)
@@ -185,7 +185,7 @@ def _only_reads(package: str, name: str, call: ast.Call, told: Told) -> bool:
     if CALLS[package][0] == DATABASE:
         sql = _text(_argument(call, 0, "query"), told)
         if name in ("fetch", "fetchrow", "fetchval"):
-            # Cursors have methods of these names, which take no statement.
+            # Cursors have methods with these names that take no statement.
             return not _WRITING_SQL.match(sql)
         reads = bool(_READING_SQL.match(sql)) or sql.lstrip()[:4].lower() == "with"
         return reads and not _ENDS_A_READ.search(sql)
@@ -216,7 +216,7 @@ def _is_text(node: ast.expr) -> bool:
 
 
 def _text(node: ast.expr | None, told: Told | None = None) -> str:
-    """The text that an expression is or begins with; ``told`` looks up a constant by its name."""
+    """Return the text that an expression is or begins with; ``told`` looks up named constants."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if isinstance(node, ast.JoinedStr) and node.values:

@@ -1,9 +1,9 @@
-"""Which effects do nodes and runs have outside of tools? Read from source; nothing is run (T5).
+"""Which effects do nodes and runs have outside tools? Read from source; nothing is run (T5).
 
-A forgotten decorator is silent: the code works, and a resumed run does it again. So nottwice reads
-what a node, a hook of an agent or a block under ``nt.run`` calls, and what that calls in turn, as
-far as it belongs to the user's program. A tool's body is not read: its declaration answers for it.
-What source cannot show, such as a client that comes out of a dict, is left to `engine/watch.py`.
+A forgotten decorator is silent: the code works, and a resumed run repeats the effect. So nottwice
+reads what a node, a hook of an agent or a block under ``nt.run`` calls, and what that calls in
+turn, as long as it belongs to the user's program. A tool's body is not read: its declaration covers
+it. What source cannot show, such as a client from a dict, is left to `engine/watch.py`.
 Promises kept here: P165, P166.
 """
 
@@ -27,13 +27,13 @@ from nottwice.model.tool import Tool
 MOST_FUNCTIONS = 2000
 BARE = "runs the body of a tool past its ledger"
 _OWN = "nottwice"
-# What is passed to these is recorded, or is a tool from then on.
+# Functions passed to these are recorded, or become tools.
 _TAKES_CARE = {"tool", "recorded"}
 
 
 @frozen_record(frozen=True, slots=True)
 class Start:
-    """Code that runs in a run and is no tool: a node, a hook, or a block."""
+    """Code that runs in a run and is not a tool: a node, a hook, or a block."""
 
     label: str
     function: Callable[..., Any] | None = None
@@ -42,7 +42,7 @@ class Start:
 
 @frozen_record(frozen=True, slots=True)
 class Link:
-    """One call on the way from a start to an effect."""
+    """One call on the path from a start to an effect."""
 
     name: str
     file: str
@@ -61,24 +61,24 @@ class EffectInCode:
     file: str
     line: int
     chain: tuple[Link, ...]
-    """The calls that lead to it, the first one first; empty if the start makes it itself."""
+    """The calls that lead to it, in order; empty if the start makes it itself."""
 
 
 @dataclass(slots=True)
 class CodeReport:
-    """What reading has found."""
+    """What reading the code found."""
 
     effects: list[EffectInCode] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
     """Starts whose source cannot be read."""
     refused: list[tuple[str, int, str]] = field(default_factory=list)
-    """Comments that are to be waivers and do not count: file, line, text."""
+    """Comments that look like waivers but do not count: file, line, text."""
     cut_off: bool = False
-    """There is more code than is read."""
+    """There is more code than nottwice reads."""
 
 
 def find_effects(starts: Iterable[Start]) -> CodeReport:
-    """Read what these call. Each effect is told once, with the shortest way to it."""
+    """Read what these call. Each effect is reported once, with the shortest path to it."""
     reading = _Reading()
     for start in starts:
         reading.begin(start)
@@ -90,7 +90,7 @@ def find_effects(starts: Iterable[Start]) -> CodeReport:
 
 
 def blocks_of(module: ModuleType) -> Iterator[Start]:
-    """The blocks ``with nt.run(...)`` of a module, also those in its functions."""
+    """Yield the ``with nt.run(...)`` blocks of a module, including those in its functions."""
     source = read_source(getattr(module, "__file__", None) or "")
     if source is not None:
         around = Frame(source, source.tree, vars(module))
@@ -121,7 +121,7 @@ def _opens_run(expression: ast.expr, frame: Frame) -> bool:
         case ast.Call(func=ast.Attribute(attr="run") | ast.Name()):
             found = frame.meaning(expression.func)
             if found is None or not found.origin:
-                # A ledger that was passed in, say. Few other things are entered like this.
+                # For example a ledger that was passed in. Few other things are entered like this.
                 return isinstance(expression.func, ast.Attribute) and bool(expression.args)
             top, _, rest = found.origin.partition(".")
             return top == _OWN and rest.rpartition(".")[2] == "run"
@@ -130,7 +130,7 @@ def _opens_run(expression: ast.expr, frame: Frame) -> bool:
 
 
 def _is_declared(node: ast.FunctionDef | ast.AsyncFunctionDef, frame: Frame) -> bool:
-    """Whether a decorator makes a tool of this function."""
+    """Whether a decorator turns this function into a tool."""
     for each in node.decorator_list:
         called = each.func if isinstance(each, ast.Call) else each
         if _takes_care(frame.meaning(called)):
@@ -155,7 +155,7 @@ class _Task:
 
 
 class _Reading:
-    """Reads function after function, the nearest to a start first."""
+    """Reads one function after another, the nearest to a start first."""
 
     def __init__(self) -> None:
         self.report = CodeReport()
@@ -189,7 +189,7 @@ class _Reading:
         chain: tuple[Link, ...],
         owner: type | None,
     ) -> bool:
-        """Have a function read later; False if its source cannot be found."""
+        """Queue a function for reading; False if its source cannot be found."""
         frame = frame_of(function, owner=owner)
         if frame is None:
             return False
@@ -221,7 +221,7 @@ class _Reading:
                 waiting.extend(ast.iter_child_nodes(node))
 
     def _look_at(self, task: _Task, call: ast.Call) -> bool:
-        """Judge one call; False if what is passed to it is taken care of."""
+        """Judge one call; False if it records or declares the functions passed to it."""
         frame = task.frame
         last = call.end_lineno or call.lineno
         called = frame.meaning(call.func)
@@ -233,7 +233,7 @@ class _Reading:
         self._judge(task, call.func, called, call)
         for argument in (*call.args, *(each.value for each in call.keywords)):
             if isinstance(argument, ast.Name | ast.Attribute):
-                # Handed on, it is likely to be called: by a thread, a map, a partial.
+                # A function that is passed on is probably called: by a thread, a map, a partial.
                 handed = frame.meaning(argument)
                 if handed is not None and not handed.is_made:
                     self._judge(task, argument, handed, None)
@@ -255,7 +255,7 @@ class _Reading:
                 self._tell(task, node, effect_of(called.origin, call, frame.text_of))
 
     def _follow(self, task: _Task, node: ast.expr, called: Meaning, base: Meaning | None) -> bool:
-        """Have the user's own code read that a call runs; False if it runs none."""
+        """Queue the user's own code that a call runs; False if it runs none."""
         link = Link(_text(node), task.frame.source.path, node.lineno)
         chain = (*task.chain, link)
         if called.local is not None:
@@ -273,7 +273,7 @@ class _Reading:
         return bool(functions)
 
     def _own_functions(self, called: Meaning, home: str) -> Iterator[FunctionType]:
-        """The code of the user's program that a call of this runs."""
+        """Yield the functions of the user's program that this call runs."""
         values: list[Any] = [called.value]
         if isinstance(called.value, type):
             names = ("__call__",) if called.is_made else ("__init__", "__post_init__")
@@ -287,7 +287,7 @@ class _Reading:
 
     def _tell(self, task: _Task, node: ast.expr, what: str | None) -> None:
         path, text = task.frame.source.path, _text(node)
-        # The line of the last name: that is where a chain of calls over several lines ends.
+        # The line of the last name, because a chain of calls may span several lines.
         line = node.end_lineno or node.lineno
         if what is not None and (path, line, text) not in self._told:
             self._told.add((path, line, text))

@@ -1,9 +1,9 @@
-"""Is the user's code only being looked at? Then importing it must not start anything.
+"""Is the user's code only being inspected? Then importing it must not start anything.
 
 A command such as `nottwice check` imports a module to see what it declares, and importing runs the
-module's top level. A run that is opened there would make effects that nobody asked for. So while a
-command imports, everything that starts or changes a run is refused, in every thread; and in the
-threads that the module has started, afterwards as well. Promise kept here: P141.
+module's top level. A run opened there would have effects that the user did not ask for. So while a
+command imports, everything that starts or changes a run is refused, in every thread. In threads
+that the module started, it is refused after the import, too. Promise kept here: P141.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from nottwice.errors import WorkDuringImport
 _OWN = "nottwice"
 _BETWEEN = {"contextlib", "asyncio", "threading", "concurrent", "importlib", "runpy"}
 _refused: list[WorkDuringImport] | None = None
-"""What was refused during the import that is under way; None: there is none."""
+"""What was refused during the current import; None if there is none."""
 _started: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
 """Threads that modules started while they were imported."""
 
 
 @contextlib.contextmanager
 def importing() -> Iterator[None]:
-    """Refuse all work inside; afterwards raise what was refused, even if the module caught it."""
+    """Refuse all work inside. Afterwards raise what was refused, even if the module caught it."""
     global _refused
     before = set(threading.enumerate())
     refused = _refused = []
@@ -46,8 +46,8 @@ def check_not_importing(what: str) -> None:
     if _refused is None and threading.current_thread() not in _started:
         return
     error = WorkDuringImport(
-        f"{what} at {_line()}, while a command imports that code only to look at it. Nothing was "
-        "started, and nothing was sent. Put what starts your program behind this line: "
+        f"{what} at {_line()}, while a command imports that code only to inspect it. Nothing was "
+        "started, and nothing was sent. Put the code that starts your program below this line: "
         'if __name__ == "__main__":'
     )
     if _refused is not None:
@@ -56,7 +56,7 @@ def check_not_importing(what: str) -> None:
 
 
 def _line() -> str:
-    """The line at the top level that leads here; in a thread, the innermost line of the user."""
+    """Return the top-level line that leads here; in a thread, the innermost line of user code."""
     frame: FrameType | None = sys._getframe(1)
     innermost = None
     while frame is not None:

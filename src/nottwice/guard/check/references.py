@@ -1,8 +1,8 @@
 """What does a function's code refer to? Read from its compiled form; nothing of it is run.
 
-Followed are the functions of the user that it calls by name, through modules, classes and
-instances, because what a tool does is often written one helper further down. What only a run could
-tell (an attribute of ``self``, a value that was passed in) is not guessed.
+The user's functions that it calls by name are followed, through modules, classes and instances,
+because what a tool does is often written one helper further down. What is only known at run time
+(an attribute of ``self``, a value that was passed in) is not guessed.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _OWN_HOOKS = ("nottwice", "nottwice.agent")
 
 @frozen_record(frozen=True, slots=True)
 class Reference:
-    """A dotted name as the code writes it, with what each of its parts stands for now."""
+    """A dotted name as the code writes it, and the current value of each of its parts."""
 
     path: tuple[str, ...]
     values: tuple[Any, ...]
-    """As long as the part of the path that could be looked up; never empty."""
+    """One value for each part of the path that could be looked up; never empty."""
 
     @property
     def text(self) -> str:
@@ -52,24 +52,24 @@ class References:
 
     found: list[Reference] = field(default_factory=list)
     attributes: set[str] = field(default_factory=set)
-    """The names of all attributes that are read, whatever they are read from, modules included."""
+    """The names of all attributes that are read, from any object, modules included."""
     imports: set[str] = field(default_factory=set)
-    """The modules that are imported inside of functions."""
+    """The modules that are imported inside functions."""
     wrappers: list[str] = field(default_factory=list)
     """The modules of the decorators around the functions."""
     uses_instance: bool = False
-    """Attributes of ``self`` are read, and what they hold cannot be known."""
+    """Attributes of ``self`` are read, and their values are unknown."""
     readable: bool = True
-    """False: it is not written in Python, so nothing is known."""
+    """False: it is not written in Python, so nothing is known about it."""
     is_own: Callable[[str], bool] = field(default=lambda name: is_own_module(name))
 
 
 IsOwn = Callable[[str], bool]
-"""Whether a module, by its name, is to be read like the function itself."""
+"""Whether to read a module's code like the function itself, by the module's name."""
 
 
 def read_references(function: Callable[..., Any], *, is_own: IsOwn | None = None) -> References:
-    """Read what a function refers to, its helpers included; ``is_own``: from these modules."""
+    """Read what a function and its helpers refer to; ``is_own`` selects the helpers' modules."""
     references = References(is_own=is_own or is_own_module)
     waiting: list[Any] = [function]
     seen: set[int] = set()
@@ -91,7 +91,7 @@ def find_function(function: Callable[..., Any]) -> FunctionType | None:
 def is_own_module(name: str) -> bool:
     """Whether a module was written by the user: not installed, not part of Python or nottwice.
 
-    Our own ready-made tools are read like those of users: nobody should have to take our word.
+    nottwice's own ready-made tools are read like those of users, so that you can check them.
     """
     top = name.partition(".")[0]
     if name.startswith(_OWN_TOOLS):
@@ -109,8 +109,8 @@ def _installed() -> frozenset[str]:
 def is_part_of_program(module: str, *, home: str = "") -> bool:
     """Whether a helper belongs to the program of ``home``: the same package, or not installed.
 
-    The package of a node itself counts wherever it lies, so that a program has the same
-    fingerprint from a checkout and from an installed wheel.
+    The package of a node counts even if it is installed, so that a program has the same
+    fingerprint in a checkout and as an installed wheel.
     """
     top = module.partition(".")[0]
     if top == home.partition(".")[0]:
@@ -136,7 +136,7 @@ def _is_installed(file: Path) -> bool:
 def _layers(
     value: Any, references: References, *, everything: bool = False
 ) -> Iterator[FunctionType]:
-    """The functions behind a value, outermost first; those of decorators are only noted."""
+    """Return the functions behind a value, outermost first; those of decorators are only noted."""
     for _ in range(MOST_FUNCTIONS):
         if isinstance(value, functools.partial | functools.partialmethod):
             value = value.func
@@ -156,7 +156,7 @@ def _layers(
         elif isinstance(value, type):
             return
         else:
-            # An object with a call of its own, such as an instance of a user's class.
+            # An object with its own `__call__`, such as an instance of a user's class.
             call = inspect.getattr_static(type(value), "__call__", None)
             if not isinstance(call, FunctionType):
                 return
@@ -164,12 +164,12 @@ def _layers(
 
 
 def _module_of(function: FunctionType) -> str:
-    # Decorators copy __module__ onto what they return, but they cannot change its globals.
+    # Decorators copy __module__ to the function they return, but they cannot change its globals.
     return str(function.__globals__.get("__name__", ""))
 
 
 def _read(function: FunctionType, references: References) -> list[Any]:
-    """Note what one function refers to; return the functions that are to be read as well."""
+    """Note what one function refers to; return the functions to read next."""
     names = {**vars(builtins), **function.__globals__, **closure_of(function)}
     instance = _instance_name(function)
     found: list[Any] = []
@@ -185,7 +185,7 @@ def _read(function: FunctionType, references: References) -> list[Any]:
 
 
 def closure_of(function: FunctionType) -> dict[str, Any]:
-    """The variables of enclosing functions that a function uses, with their values now."""
+    """Return the variables of enclosing functions that a function uses, with current values."""
     names: dict[str, Any] = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
@@ -202,7 +202,7 @@ def _instance_name(function: FunctionType) -> str | None:
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """A function's code, and that of the functions and comprehensions inside it."""
+    """Yield a function's code, and that of the functions and comprehensions inside it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -212,7 +212,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 def _paths(
     code: CodeType, references: References, instance: str | None
 ) -> Iterator[tuple[str, ...]]:
-    """Every name that is looked up outside of the function, with the attributes read from it."""
+    """Yield every name that is looked up outside the function, with the attributes read from it."""
     path: list[str] = []
     on_instance = False
     for instruction in dis.get_instructions(code):
@@ -236,7 +236,7 @@ def _paths(
 
 
 def _last_loaded(instruction: dis.Instruction) -> Any:
-    """The variable that is on top now; newer versions of Python load two at once."""
+    """Return the variable that is now on top; newer Python versions load two in one instruction."""
     loaded = instruction.argval
     return loaded[-1] if isinstance(loaded, tuple) else loaded
 
@@ -254,10 +254,10 @@ def _resolve(path: tuple[str, ...], names: dict[str, Any]) -> Reference | None:
 
 
 def static_attribute(value: Any, name: str) -> Any:
-    """An attribute without running code of others: no module hook, no property, no descriptor.
+    """Read an attribute without running user code: no module hook, no property, no descriptor.
 
-    MISSING if there is none. The hook of nottwice itself is run: it only imports what a name means,
-    and what code means must not depend on which names were used before.
+    MISSING if there is none. nottwice's own hook is run, because it only imports what a name means,
+    and the meaning of code must not depend on which names were used before.
     """
     if isinstance(value, ModuleType):
         if value.__name__ in _OWN_HOOKS:
@@ -267,9 +267,9 @@ def static_attribute(value: Any, name: str) -> Any:
 
 
 def _worth_reading(value: Any, references: References) -> list[Any]:
-    """The code behind a value; a protected tool is known by its declaration instead."""
+    """Return the code behind a value; a protected tool is known by its declaration instead."""
     if isinstance(value, type):
-        # Which of its methods are called cannot be told, so all of them are read.
+        # It is unknown which of its methods are called, so all of them are read.
         return list(vars(value).values()) if references.is_own(value.__module__) else []
     if inspect.getattr_static(value, "tool", None) is not None:
         return []

@@ -1,7 +1,7 @@
 """What does one tool declare, is it declared well, and what are the four answers about it? (T7)
 
-Pure inspection: no tool, hook or client is run. An *error* is a declaration that defeats its own
-purpose; a *warning* is one that works and will cost somebody a night.
+This only inspects: no tool, hook or client is run. An *error* is a declaration that defeats its own
+purpose. A *warning* is a declaration that works but will cause trouble later.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from nottwice.model.replay_class import ReplayClass
 from nottwice.model.retry import RetryPolicy
 from nottwice.model.tool import Tool
 
-# What a verify hook can tell this very call by, or at least its time.
+# The fields by which a verify hook can identify this call, or at least its time.
 _TELLS_THE_CALL = {"id", "key", "first_started_at", "started_at"}
-# Whoever hands the call on as a whole may read these from it.
+# A hook that passes on the whole call may read these from it.
 _READS_ANYTHING = {"getattr", "asdict", "astuple", "vars", "attrgetter"}
 # Reading these from a protected tool does not run it.
 _ONLY_ASKS = {"tool", "notes", "__name__", "__doc__", "__qualname__", "__module__"}
 ANY_CALL_WILL_DO = "any_call_will_do"
-"""An attribute of a verify hook that looks for a state, whoever brought it about: it exists."""
+"""An attribute of a verify hook that checks for a state, no matter which call caused it."""
 _LOOKS_LIKE_WRITING = {"post", "put", "patch", "delete", "send", "sendmail", "send_message"}
 
 
@@ -59,7 +59,7 @@ class Finding:
 
 @frozen_record(frozen=True, slots=True)
 class Answers:
-    """The four answers of T7 in words, and the last one in a form that can be compared."""
+    """The four answers of T7 in words, and the last one in a comparable form."""
 
     second_run: str
     detection: str
@@ -70,7 +70,7 @@ class Answers:
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class ToolReport:
-    """Everything about one tool that its declaration and its code tell."""
+    """Everything that the declaration and the code say about one tool."""
 
     name: str
     place: str
@@ -198,7 +198,7 @@ def _verdict(body: References, opinions: list[Opinion]) -> Retries:
 
 
 def _obstacle(body: References) -> str:
-    """What keeps us from saying whether a client retries; empty if nothing does."""
+    """Say why it is unknown whether a client retries; empty if it is known."""
     if not body.readable:
         return "its code cannot be read"
     strangers = sorted(set(_strangers(body)))
@@ -208,10 +208,10 @@ def _obstacle(body: References) -> str:
 
 
 def _opinions(body: References) -> list[Opinion]:
-    """One opinion a package; a client that was made already tells more than its module."""
+    """Return one opinion per package; an existing client tells more than its module."""
     found: dict[str, Opinion] = {}
     for value, module in _origins(body):
-        # A module of the user may be called like a client; one that is not there cannot be.
+        # A module with the name of a client may be the user's own, but only if it is loaded.
         is_users = is_own_module(module) and module in sys.modules
         opinion = None if is_users else form_opinion(value, module)
         if opinion is None:
@@ -223,7 +223,7 @@ def _opinions(body: References) -> list[Opinion]:
 
 
 def _strangers(body: References) -> Iterator[str]:
-    """Packages that are neither the user's own, nor Python's, nor known to us."""
+    """Yield packages that are neither the user's own, nor Python's, nor known to nottwice."""
     for value, module in _origins(body):
         top = module.partition(".")[0]
         if top in sys.stdlib_module_names or top in SENDS_NOTHING or top == "nottwice":
@@ -233,7 +233,7 @@ def _strangers(body: References) -> Iterator[str]:
 
 
 def _origins(body: References) -> Iterator[tuple[Any, str]]:
-    """Every value that the code refers to, with the module it stems from."""
+    """Yield every value that the code refers to, with the module it comes from."""
     for module in body.wrappers:
         yield None, module
     for module in sorted(body.imports):
@@ -302,7 +302,7 @@ def _findings_about_verify(tool: Tool, hook: References) -> Iterator[Finding]:
     for name in sorted({name for name, kind in _tools_used(hook) if kind.effectful}):
         yield Finding(
             Level.ERROR,
-            f"its verify hook runs {name}, which is effectful: looking would have an effect",
+            f"its verify hook runs {name}, which is effectful: the check would have an effect",
             "let verify only read from the upstream",
         )
     if not hook.readable or hook.attributes & _TELLS_THE_CALL:
@@ -331,7 +331,7 @@ def _findings_about_retries(opinions: list[Opinion]) -> Iterator[Finding]:
 
 
 def _tools_used(references: References) -> Iterator[tuple[str, ReplayClass]]:
-    """The protected tools that the code runs, through whatever name."""
+    """Yield the protected tools that the code runs, under any name."""
     for reference in references.found:
         for index, value in enumerate(reference.values):
             tool = vars(value).get("tool") if hasattr(value, "__dict__") else None
@@ -355,11 +355,11 @@ def _notes(protected: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def _can_come_back(tool: Tool) -> bool:
-    """Whether plain data can be read as what the tool returns; a class of its own cannot."""
+    """Whether plain data can be turned into what the tool returns; an arbitrary class cannot."""
     try:
         return tool.schemas()[1] is not None
     except Exception:
-        # Annotations that cannot be looked up have a finding of their own.
+        # Annotations that cannot be looked up have their own finding.
         return True
 
 

@@ -1,9 +1,9 @@
 """How does a value of an annotated type become plain data, and how does it come back?
 
-Exactly plain data is kept as it is and comes back as it is. Anything else is kept only if its
-annotation brings back the same value of the same type; this is tried before it is kept, never
-hoped for. Stored data is only ever validated against an annotation in the code: it cannot name a
-class, a function or a module (D8).
+Plain data is kept as it is and comes back as it is. Anything else is kept only if its annotation
+brings back the same value of the same type; nottwice tries this before it keeps the value. Stored
+data is only ever validated against an annotation in the code. It cannot name a class, a function
+or a module (D8).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BY_NAME: dict[str, Any] = {"by_alias": False}
 _BY_ALIAS: dict[str, Any] = {"by_alias": True}
 _ONLY_SET = {"exclude_unset": True}
 _NO_DEFAULTS = {"exclude_defaults": True}
-# Since pydantic 2.11 a field that is read by its alias can be read by its name as well.
+# Since pydantic 2.11 a field that is read by its alias can also be read by its name.
 _READ_NAMES: dict[str, Any] = (
     {"by_alias": True, "by_name": True}
     if "by_name" in inspect.signature(TypeAdapter.validate_python).parameters
@@ -39,7 +39,7 @@ _READ_NAMES: dict[str, Any] = (
 
 
 class DoesNotFit(Exception):
-    """Stored data does not fit the annotation any more. Callers say what that means for them."""
+    """Stored data no longer fits the annotation. Callers say what that means for them."""
 
 
 @light_record(frozen=True, slots=True)
@@ -52,14 +52,14 @@ class Encoded:
 
 @frozen_record(frozen=True, slots=True)
 class _Spelling:
-    """One way of writing a value down; `exactly` if it must keep offsets and zeros."""
+    """One way to write a value; `exactly` if it must keep offsets and zeros."""
 
     options: dict[str, Any]
     exactly: bool
 
 
-# A model decides by its settings whether it reads aliases or field names, so both are tried.
-# Aliases first, for every release of pydantic reads them: no hash may depend on the release.
+# A model's settings decide whether it reads aliases or field names, so both are tried. Aliases come
+# first, because every release of pydantic reads them, and no hash may depend on the release.
 _COMPLETE = tuple(
     _Spelling(names, exactly=exactly)
     for exactly in (True, False)
@@ -83,7 +83,7 @@ class Codec:
     """Turns values of one annotated type into plain data and back, or says why it cannot.
 
     `where` names the place in errors ("the result of tool 'refund'"), `outcome` is a sentence that
-    says what did not happen. With `reveal`, secrets become text, to be replaced at once.
+    says what did not happen. With `reveal`, secrets become text, which the caller must replace.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Codec:
         self._built: tuple[TypeAdapter[Any], str | None] | None = None
 
     def encode(self, value: object, *, root: str = "$", keep_unset: bool = False) -> Encoded:
-        """Write a value down so that `decode` gives it back; NotPlainData if that cannot be.
+        """Write a value so that `decode` returns it; NotPlainData if that is impossible.
 
         With `keep_unset`, fields of a model that were never set are left out and come back unset;
         without it, the record is complete, whatever defaults later code has.
@@ -108,13 +108,13 @@ class Codec:
         return Encoded(self._write(value, root, _AS_SET if keep_unset else _COMPLETE), typed=True)
 
     def normal_form(self, value: object, *, root: str = "$") -> Any:
-        """The one plain form of all equal values, for hashes and keys: 10.00 is 10 here."""
+        """Return the one plain form of all equal values, for hashes and keys: 10.00 is 10 here."""
         if values.is_plain(value):
             return value
         return self._write(value, root, _NORMAL)
 
     def decode(self, plain: Any, *, typed: bool) -> Any:
-        """What `encode` was given; DoesNotFit if the annotation no longer leads back there."""
+        """Return what `encode` was given; DoesNotFit if the annotation no longer allows that."""
         if not typed:
             return plain
         try:
@@ -122,10 +122,10 @@ class Codec:
         except Exception as error:
             path, text = explain(error, root="$")
             raise DoesNotFit(
-                f"{self._where} does not fit its type {self.type_text()} any more: {path}: {text}"
+                f"{self._where} no longer fits its type {self.type_text()}: {path}: {text}"
             ) from error
         if values.is_plain(restored):
-            # Only what was not plain is written as typed, so this would be something else.
+            # Only values that were not plain are stored as typed, so this would be another value.
             raise DoesNotFit(
                 f"{self._where} was recorded as a value of a class, and its annotation "
                 f"{self.type_text()!r} gives plain data"
@@ -133,7 +133,7 @@ class Codec:
         return restored
 
     def validate_plain(self, plain: Any) -> Any:
-        """The value that a person's or a model's JSON means; InvalidArguments with its path."""
+        """Read JSON from a person or a model; InvalidArguments names the path of a wrong value."""
         try:
             return restore(self._adapter(), plain)
         except Exception as error:
@@ -147,7 +147,7 @@ class Codec:
             ) from None
 
     def type_text(self) -> str:
-        """The annotation as a person would write it."""
+        """The annotation, spelled as a person would."""
         return "any plain data" if self._annotation is Any else describe(self._annotation)
 
     def json_schema(self) -> dict[str, Any] | None:
@@ -158,7 +158,7 @@ class Codec:
             return None
 
     def note(self) -> str | None:
-        """Why the annotation cannot be used, if so; it then counts as not annotated."""
+        """Why the annotation cannot be used, if so; it then counts as missing."""
         self._adapter()
         return self._built[1] if self._built else None
 
@@ -168,7 +168,7 @@ class Codec:
             try:
                 return self._try(value, root, spelling)
             except CannotFlatten as error:
-                # The others fail for reasons of their own, which would mislead.
+                # The others fail for other reasons, which would mislead.
                 if spelling.options == _BY_ALIAS:
                     refusal = error
             except RecursionError:
@@ -191,7 +191,7 @@ class Codec:
         )
 
     def _try(self, value: object, root: str, spelling: _Spelling) -> Any:
-        """Write the value down in one spelling; refused unless it comes back the same."""
+        """Write the value in one spelling; refuse it unless it comes back the same."""
         adapter = self._adapter()
         try:
             dumped = value
@@ -206,7 +206,7 @@ class Codec:
         except (CannotFlatten, RecursionError):
             raise
         except NotPlainData as error:
-            # It says what to do about this very type, which is better than any general advice.
+            # It says what to do about this type, which is better than any general advice.
             text = _sentences(f"{self._where}: {error.message}", self._outcome)
             raise NotPlainData(text, path=error.path) from None
         except Exception as error:
@@ -219,14 +219,14 @@ class Codec:
         return plain
 
     def _adapter(self) -> TypeAdapter[Any]:
-        # Two threads may both build it; they build the same, and one of the two is kept.
+        # Two threads may both build it. They build the same, and one of the two is kept.
         if self._built is None:
             self._built = build_adapter(self._annotation)
         return self._built[0]
 
 
 def build_adapter(annotation: Any) -> tuple[TypeAdapter[Any], str | None]:
-    """The adapter of an annotation; if there can be none, that of Any and a note saying why."""
+    """Return the adapter of an annotation; if there is none, that of Any and a note saying why."""
     try:
         adapter = _adapt(annotation)
         if not names_code(adapter):
@@ -238,7 +238,7 @@ def build_adapter(annotation: Any) -> tuple[TypeAdapter[Any], str | None]:
 
 
 def names_code(adapter: TypeAdapter[Any]) -> bool:
-    """Whether validation would import what a text names (pydantic's ImportString)."""
+    """Whether validation would import an object that a text names (pydantic's ImportString)."""
     pending: list[Any] = [adapter.core_schema]
     seen: set[int] = set()
     while pending:
@@ -256,7 +256,7 @@ def names_code(adapter: TypeAdapter[Any]) -> bool:
 
 
 def restore(adapter: TypeAdapter[Any], plain: Any) -> Any:
-    """Plain data → the value it stands for; raises what validation raises."""
+    """Turn plain data into the value it means. Raises what validation raises."""
     try:
         return adapter.validate_python(plain)
     except ValidationError:
@@ -269,7 +269,7 @@ def restore(adapter: TypeAdapter[Any], plain: Any) -> Any:
 
 
 def explain(error: Exception, *, root: str) -> tuple[str, str]:
-    """Where and why validation failed, without the value: it may be a secret."""
+    """Say where and why validation failed, without the value: it may be a secret."""
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_context=False)[0]
         more = f", and {error.error_count() - 1} more" if error.error_count() > 1 else ""
@@ -289,7 +289,7 @@ def _adapt(annotation: Any) -> TypeAdapter[Any]:
     except PydanticUserError as error:
         if error.code != "type-adapter-config-unused":
             raise
-        # The class has settings of its own, and these count.
+        # The class has its own settings, and these apply.
         return TypeAdapter(annotation)
 
 

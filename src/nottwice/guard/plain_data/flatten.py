@@ -2,8 +2,8 @@
 
 `flatten` rewrites the scalars it knows (dates, decimals, enums, paths …) as text or numbers and
 leaves everything else as it is: `values.check_plain` then refuses it with its path. `difference`
-is the judge of every round trip: equal types all the way down, not just `==`, for which True is 1
-and 10.00 is 10.
+judges every round trip: types must be equal all the way down. `==` is not enough, because it treats
+True as 1 and 10.00 as 10.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from uuid import UUID
 import pydantic
 import pydantic_core
 
-# Beyond this many digits in front of or behind the point, plain notation is a way to fill memory.
+# Beyond this many digits before or after the point, plain notation could fill the memory.
 MAX_DECIMAL_DIGITS = 400
 
 _SECRETS = (pydantic.SecretStr, pydantic.SecretBytes, pydantic.Secret)
@@ -62,11 +62,11 @@ class CannotFlatten(Exception):
 
 
 def flatten(value: Any, *, path: str, normalise: bool, reveal: bool = False) -> Any:
-    """Rewrite what has one obvious spelling as plain data; leave the rest for others to refuse.
+    """Rewrite values that have one obvious spelling as plain data; leave the rest to be refused.
 
     With `normalise`, equal values get one spelling: an instant is written in UTC, a decimal without
-    trailing zeros. Without it, the offset and the zeros are kept, for a tool may print them.
-    With `reveal`, a secret becomes its text, for somebody who makes a fingerprint of it at once.
+    trailing zeros. Without it, the offset and the zeros are kept, because a tool may print them.
+    With `reveal`, a secret becomes its text, for a caller that replaces it by a fingerprint.
     """
     if isinstance(value, dict):
         return _flatten_mapping(value, path=path, normalise=normalise, reveal=reveal)
@@ -88,7 +88,7 @@ def flatten(value: Any, *, path: str, normalise: bool, reveal: bool = False) -> 
     if isinstance(value, Iterator) and not isinstance(value, io.IOBase):
         raise CannotFlatten(path, "is an iterator, which can be read only once", "Use a list.")
     if dataclasses.is_dataclass(value) or isinstance(value, pydantic.BaseModel):
-        # Where an annotation names its class, it has been turned into a dict before.
+        # If an annotation names its class, it has already been turned into a dict.
         raise CannotFlatten(path, f"would come back as dict, not {_name(type(value))}")
     return _flatten_scalar(value, path=path, normalise=normalise)
 
@@ -96,7 +96,7 @@ def flatten(value: Any, *, path: str, normalise: bool, reveal: bool = False) -> 
 def difference(value: Any, restored: Any, *, path: str, exactly: bool) -> CannotFlatten | None:
     """Where `restored` is not the same as `value`; None if it is, types included.
 
-    `exactly` also asks for the same offset of a datetime and the same zeros of a decimal.
+    `exactly` also requires the same offset of a datetime and the same zeros of a decimal.
     """
     kind = type(value)
     if type(restored) is not kind:
@@ -131,7 +131,7 @@ def same_types(one: Any, other: Any) -> bool:
 
 
 def step_into(path: str, step: object) -> str:
-    """The path of one part, spelled as `values.check_plain` spells it."""
+    """Return the path of one part, spelled as `values.check_plain` spells it."""
     if isinstance(step, int):
         return f"{path}[{step}]"
     name = step if isinstance(step, str) else str(step)
@@ -163,12 +163,12 @@ def _text_of(secret: Any, path: str) -> Any:
         return value.decode()
     except UnicodeDecodeError:
         raise CannotFlatten(
-            path, "is a secret that is no text in UTF-8", "Pass it in base64, as SecretStr."
+            path, "is a secret that is not UTF-8 text", "Pass it in base64, as SecretStr."
         ) from None
 
 
 def _flatten_key(key: Any, *, path: str, normalise: bool) -> Any:
-    """A key as text, where the annotation can bring it back; other keys are left to be refused."""
+    """Write a key as text, if the annotation can bring it back; other keys are refused later."""
     flat = _flatten_scalar(
         key.value if isinstance(key, Enum) else key, path=path, normalise=normalise
     )
@@ -199,10 +199,10 @@ def _flatten_scalar(value: Any, *, path: str, normalise: bool) -> Any:
 
 
 def _is_url(value: Any) -> bool:
-    """Whether it is a URL of pydantic, whose classes are no subclasses of the core's since 2.10.
+    """Whether it is a pydantic URL. Since 2.10 its classes are no subclasses of the core's.
 
-    Such a value exists only if the module of its class was imported, which takes too long to be
-    done for every program.
+    Such a value exists only if the module of its class was imported. Importing it for every
+    program would take too long.
     """
     networks = sys.modules.get("pydantic.networks")
     if networks is None:
@@ -230,7 +230,7 @@ def _write_duration(value: timedelta) -> str:
 def _write_decimal(value: Decimal, *, path: str, normalise: bool) -> str:
     if not value.is_finite():
         raise CannotFlatten(
-            path, f"is the decimal {value}, which is no number", "Use None or a word."
+            path, f"is the decimal {value}, which is not a number", "Use None or a word."
         )
     digits = len(value.as_tuple().digits)
     if max(abs(value.adjusted()), digits) > MAX_DECIMAL_DIGITS:

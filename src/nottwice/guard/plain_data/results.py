@@ -1,8 +1,8 @@
-"""How does a tool's result rest in the ledger, and how is it handed out again?
+"""How is a tool's result stored in the ledger, and how is it returned again?
 
-A result is never refused: the effect took place, and forgetting that would do it again. What
-cannot be kept, or is too large, is recorded as a note of what it was. A replay of it asks for the
-result (``engine/doubts/lost_results.py``) instead of handing out something else.
+A result is never refused: the effect took place, and forgetting that would repeat it. A result
+that cannot be kept, or is too large, is recorded as a note of what it was. A replay then asks for
+the result (``engine/doubts/lost_results.py``) instead of returning something else.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Results:
     def encode(self, value: Any) -> StoredResult:
         """Keep a result, or a note of what it was. Never raises because of the value."""
         if self._signature.result_is_secret():
-            # By declaration, so nobody needs to be warned.
+            # The tool declares it as secret, so there is no need for a warning.
             why = "it is secret, as the tool's annotation says"
             return StoredResult(ResultKind.NOT_KEPT, values.encode(_about(value, why, SHOWN)))
         typed = False
@@ -64,13 +64,13 @@ class Results:
             return codec.decode(plain, typed=stored.kind is ResultKind.TYPED)
         except (DoesNotFit, InvalidArguments) as error:
             raise ResultNotKept(
-                f"What is recorded cannot be handed out: {error}. The call took effect and was not "
+                f"What is recorded cannot be returned: {error}. The call took effect and was not "
                 "run again. Restore the return annotation it was recorded with, or see it with: "
                 "nottwice show RUN"
             ) from error
 
     def adopt(self, plain: Any) -> StoredResult:
-        """A result that a person gives as JSON; InvalidArguments if it does not fit the tool."""
+        """Read a result that a person gives as JSON; InvalidArguments if it does not fit."""
         return self.encode(self._signature.result_codec().validate_plain(plain))
 
     def type_text(self) -> str:
@@ -93,9 +93,9 @@ class Results:
 
 
 def _plain_form(value: Any) -> dict[str, Any]:
-    """What an annotation that is added later may turn back into the value, if there is such (P134).
+    """Return a plain form that an annotation added later may turn into the value, if any (P134).
 
-    A tuple becomes a list here, so this is never handed out as it is.
+    A tuple becomes a list here, so this form is never returned as the result.
     """
     try:
         plain = flatten(value, path="$", normalise=False)
@@ -103,7 +103,7 @@ def _plain_form(value: Any) -> dict[str, Any]:
         if len(values.encode(plain)) > MAX_RESULT_CHARACTERS:
             return {}
     except Exception:
-        # Whatever a hostile value raises: there is no such form, and the receipt must not be lost.
+        # A hostile value may raise anything. Then there is no such form; the receipt must survive.
         return {}
     return {"plain": plain}
 

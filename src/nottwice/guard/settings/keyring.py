@@ -1,8 +1,8 @@
 """Where does the key come from? ``nt.Ledger(key=…)``, the environment, a file, the project (L9).
 
-The first of these that is set counts. That there is no key is an answer, too: None. Whatever needs
-one then says so, before anything happens. A variable that is set and empty is no such answer: a
-secret that could not be fetched would switch the seals off. Promise kept here: P142.
+The first of these that is set counts. Without a key the answer is None, and code that needs a key
+says so before anything happens. A variable that is set but empty is an error: a secret that could
+not be fetched would silently turn off the seals. Promise kept here: P142.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ either."""
 
 
 def find_keyring(given: KeySource = None) -> Keyring | None:
-    """The keys in use; None where nobody named any. UsageError if what was named is no key."""
+    """Return the keys in use; None if none is configured. UsageError if one is not a key."""
     if given is not None:
         return _given(given() if callable(given) else given)
     text = os.environ.get(KEY_VARIABLE)
@@ -63,7 +63,7 @@ def _given(key: GivenKey) -> Keyring:
         case _:
             raise UsageError(
                 f"key= must be the text or the bytes of a key, or a function that returns one of "
-                f"them, and gave {type(key).__name__}. Nothing happened. Make one: nottwice key"
+                f"them, not {type(key).__name__}. Nothing happened. Make one: nottwice key"
             )
 
 
@@ -72,7 +72,7 @@ def _read(path: Path, named_by: str) -> Keyring:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        # Never as if there were none: what is sealed would look forged, what is secret new.
+        # Never continue without a key: sealed rows would look forged, and secrets new.
         raise UsageError(
             f"The key file {path}, which {named_by} names, cannot be read: {reason}. Nothing "
             "happened. Make one: nottwice key"

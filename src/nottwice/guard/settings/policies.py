@@ -1,4 +1,4 @@
-"""The policies that somebody names with ``policy=...``, read into what the engine asks (L9)."""
+"""Read what the caller passes as ``policy=...`` into what the engine asks (L9)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class NoneAsked(tuple[Policy, ...]):
 
 
 def read_policies(given: Policies) -> tuple[Policy, ...]:
-    """One policy, several or none, as a tuple; UsageError for anything that cannot be asked."""
+    """Return one policy, several or none as a tuple; UsageError if one cannot be asked."""
     if given is None:
         return ()
     if isinstance(given, NoneAsked):

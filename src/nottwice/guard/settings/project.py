@@ -11,11 +11,11 @@ from typing import Any
 from nottwice.errors import UsageError
 
 DEFAULT_STORE = "nottwice.db"
-"""The ledger where none is named."""
+"""The default ledger."""
 
 
 def project_table() -> tuple[Path, dict[str, Any]]:
-    """The nearest ``[tool.nottwice]``, with the folder that its paths are relative to."""
+    """Return the nearest ``[tool.nottwice]``, and the folder that its paths are relative to."""
     here = Path.cwd()
     for folder in (here, *here.parents):
         file = folder / "pyproject.toml"
@@ -26,8 +26,8 @@ def project_table() -> tuple[Path, dict[str, Any]]:
             continue
         except (ValueError, OSError, RecursionError) as error:
             raise UsageError(
-                f"{file} cannot be read ({error}). Nothing was opened. Correct it, or say what "
-                "you mean with --store and --app, or in a program with store=."
+                f"{file} cannot be read ({error}). Nothing was opened. Correct it, or name the "
+                "ledger and the app yourself: --store and --app, or store= in a program."
             ) from None
         tool = content.get("tool")
         table = tool.get("nottwice") if isinstance(tool, dict) else None
@@ -38,12 +38,12 @@ def project_table() -> tuple[Path, dict[str, Any]]:
 
 @functools.lru_cache(maxsize=8)
 def _content_of(file: Path, changed_ns: int, size: int) -> dict[str, Any]:
-    """A file, which is parsed again when it has changed: every run that names no ledger asks."""
+    """Parse a file, again only if it has changed: every run without a named ledger asks for it."""
     return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
 def project_text(name: str) -> tuple[Path, str | None]:
-    """What the project says about one name, which must be text."""
+    """Return one setting of the project, which must be text."""
     folder, table = project_table()
     value = table.get(name)
     if value is not None and not isinstance(value, str):

@@ -1,7 +1,7 @@
-"""Copying a ledger while it is in use, and saying what became of a copy (L8).
+"""Copy a ledger while it is in use, and record what happened to a copy (L8).
 
-Promises kept here: P91, as far as it begins here (every copy carries its mark), and P96, for copies
-and whatever else takes data out of a ledger.
+Promises kept here: the first part of P91 (every copy carries its mark), and P96, for copies and
+everything else that takes data out of a ledger.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class CanCopy(Protocol):
     """A store that can be copied while it is in use."""
 
     def copy_to(self, destination: Path, *, mark: AuditEntry, on_progress: OnProgress) -> None:
-        """Make a whole copy of one moment. Durable: when it returns."""
+        """Make a complete copy of one point in time. Durable: when it returns."""
 
 
 @frozen_record(frozen=True, slots=True)
@@ -48,17 +48,17 @@ def backup(
     by: str = "a program",
     on_progress: OnProgress | None = None,
 ) -> Copy:
-    """Copy a ledger of SQLite or JSON files to a place where nothing is yet, while it is in use.
+    """Copy a SQLite or JSON ledger to a new place, while it is in use.
 
-    A run of the copy is held for a person when it is first opened: it may have gone on since.
-    ``on_progress`` is called with the parts that are copied, and how many there are.
-    Durable: when it returns; a copy that was broken off is not there.
+    A run of the copy is held for a person when it is first opened, because the original may have
+    continued. ``on_progress`` is called with the number of parts that are copied, and their total.
+    Durable: when it returns. An interrupted copy leaves nothing behind.
     """
     who = check_id(by, what="Who makes the copy")
     ledger = ledger_of(store, create=False)
     if not isinstance(ledger.store, CanCopy):
         raise UsageError(
-            f"{ledger.location} is copied with the tools of its own database, for PostgreSQL "
+            f"{ledger.location} must be copied with the tools of its database, for PostgreSQL "
             "pg_dump or a base backup: only they see all of it at one moment. Nothing was copied. "
             "After you restore one, say so before any program runs: nottwice backup --restored"
         )
@@ -72,9 +72,9 @@ def backup(
 
 
 def tell_of_export(ledger: Ledger, *, by: str, to: str | Path, what: str) -> None:
-    """Put on record that somebody takes data out of a ledger. Durable: when it returns.
+    """Record that data is taken out of a ledger. Durable: when it returns.
 
-    Said before anything is taken: who may not say so, or is killed right after, took nothing.
+    Call it before anything is taken: if it fails, or the process is killed, nothing was taken.
     """
     who = check_id(by, what="Who takes it")
     now = ledger.clock.now()
@@ -83,22 +83,22 @@ def tell_of_export(ledger: Ledger, *, by: str, to: str | Path, what: str) -> Non
 
 
 def hold_restored(ledger: Ledger, *, by: str, why: str) -> None:
-    """Say that a ledger was restored from a copy that carries no mark. Durable: when it returns."""
+    """Record that a ledger was restored from a copy without a mark. Durable: when it returns."""
     _check(by, why)
     entry = _entry(ledger.clock.now(), by, COPIED, why)
     ledger.store.commit(Commit(workflow_id=LEDGER, audit=(entry,)))
 
 
 def account_for(ledger: Ledger, *, by: str, why: str) -> AuditEntry:
-    """Say that everything that happened since a copy was made is accounted for, in all its runs.
+    """Record that everything since a copy was made is accounted for, in all its runs.
 
-    Durable: when it returns. Reviews that are open already close when their run is opened.
+    Durable: when it returns. Reviews that are already open close when their run is opened.
     """
     _check(by, why)
     mark = mark_of(ledger.store)
     if mark is None:
         raise UsageError(
-            f"{ledger.location} is no copy, or was accounted for before. Nothing was changed."
+            f"{ledger.location} is not a copy, or is already accounted for. Nothing was changed."
         )
     now = max(ledger.clock.now(), mark.at)
     entry = AuditEntry(LEDGER, now, by, ACCOUNTED_FOR, mark.subject, why)
@@ -113,7 +113,7 @@ def _entry(now: float, by: str, action: str, why: str) -> AuditEntry:
 def _check(by: str, why: str) -> None:
     check_id(by, what="Who says so")
     if not why.strip():
-        raise UsageError("The reason is missing: it is kept. Nothing was changed.")
+        raise UsageError("The reason is missing, and it is recorded. Nothing was changed.")
 
 
 def _place(given: str | Path) -> Path:

@@ -1,7 +1,7 @@
-"""What is on record: the runs and calls of a ledger, for programs that ask it (L4).
+"""What is on record: the runs and calls of a ledger, for programs that read it (L4).
 
-Only reads, and of one page at a time. What is handed out is plain data of its own: no change of
-the stores changes it. Promise kept here: P172.
+This only reads, one page at a time. It returns plain data, which does not change if the storage
+format does. Promise kept here: P172.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class RecordedRun:
     started_at: float
     updated_at: float
     opened: int
-    """How often a process began or resumed it."""
+    """How often a process started or resumed it."""
     input: Any
-    """What a run of a graph began with, as plain data; None for others."""
+    """The input of a graph's run, as plain data; None for others."""
     waits: tuple[Wait, ...]
     failure: Failure | None
     parent: str | None
@@ -53,28 +53,28 @@ class RecordedCall:
     run_id: str
     tool: str
     step: str
-    """The path of the step that it was made in; ``/`` outside of any."""
+    """The path of the step that it was made in; ``/`` outside any step."""
     visit: str
-    """Which visit of that step, as the ledger tells them apart."""
+    """Which visit of that step, as the ledger identifies it."""
     replay_class: str
     status: str
     """``pending``, ``done``, ``failed`` or ``unknown``."""
     args: dict[str, Any]
-    """Plain data; in place of a secret its fingerprint."""
+    """Plain data; a secret is replaced by its fingerprint."""
     result: Any
-    """Plain data, as it is stored: not brought back to the type that the tool returned. None if
-    there is none."""
+    """Plain data as stored, not converted to the type that the tool returned. None if there is
+    none."""
     result_kept: bool
-    """Whether ``result`` is what the call returned; False: it has not, or its result was not
-    kept."""
+    """Whether ``result`` is what the call returned; False if the call has not returned, or its
+    result was not kept."""
     failure: Failure | None
     key: str | None
     label: str | None
-    """What a deliberate repeat was named: ``tool.again(label)``."""
+    """The label of a deliberate repeat: ``tool.again(label)``."""
     attempts: int
     first_started_at: float
     started_at: float
-    """When the last attempt began."""
+    """When the last attempt started."""
     finished_at: float | None
     settled_by: str | None
     parent_call: str | None
@@ -89,7 +89,7 @@ class RecordedCall:
 def recorded_runs(
     store: Store, *, prefix: str, graph: str | None, status: str | None
 ) -> Iterator[RecordedRun]:
-    """The runs of a ledger, last changed first, read as they are asked for."""
+    """Yield the runs of a ledger, last changed first, read as they are asked for."""
     if status == QUEUED:
         found = runs_in_pages(
             store, prefix=prefix, graph=graph, status=RunStatus.RUNNING, queued=True
@@ -109,7 +109,7 @@ def runs_in_pages(
     status: RunStatus | None = None,
     queued: bool | None = None,
 ) -> Iterator[RunRecord]:
-    """Runs, last changed first, a page at a time."""
+    """Yield runs, last changed first, a page at a time."""
     last: RunRecord | None = None
     while True:
         page = store.runs(
@@ -122,7 +122,7 @@ def runs_in_pages(
 
 
 def recorded_calls(store: Store, run_id: str) -> Iterator[RecordedCall]:
-    """The calls of a run, oldest first, read as they are asked for."""
+    """Yield the calls of a run, oldest first, read as they are asked for."""
     page = store.calls(run_id, limit=PAGE)
     while page:
         yield from map(recorded_call, page)

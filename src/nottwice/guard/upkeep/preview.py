@@ -1,7 +1,7 @@
-"""What would opening a ledger do to it? Told without opening it, for those who deploy.
+"""What would opening a ledger do to it? Answered without opening it, for deploys.
 
-A newer nottwice brings an older ledger forward when it opens it, and an older one cannot open it
-any more after that. Whoever has both must know before.
+A newer nottwice migrates an older ledger when it opens it, and after that an older nottwice cannot
+open it. If you run both versions, you must know this before you deploy.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ CONNECT_SECONDS = 10
 
 @frozen_record(frozen=True, slots=True)
 class LedgerFormat:
-    """The format that a ledger has, and the one that this nottwice writes."""
+    """The format of a ledger, and the format that this nottwice writes."""
 
     location: str
     kind: str
-    """What is numbered: the ``schema`` of a database, the ``format`` of JSON files."""
+    """What the number means: the ``schema`` of a database, the ``format`` of JSON files."""
     found: int
-    """0: nothing is in it yet."""
+    """0: the ledger is still empty."""
     known: int
 
     @property
     def goes_forward(self) -> bool:
-        """Whether the next open changes it."""
+        """Whether the next open migrates it."""
         return 0 < self.found < self.known
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ class LedgerFormat:
 
 
 def preview_ledger(store: str | Path) -> LedgerFormat:
-    """Look at a ledger without changing anything; SchemaTooNew if it is newer than we know."""
+    """Inspect a ledger without changing it; SchemaTooNew if its format is too new to be known."""
     if is_postgres(store):
         return _on_postgres(str(store))
     refuse_url(str(store).removeprefix(FOLDER))
@@ -67,7 +67,7 @@ def preview_ledger(store: str | Path) -> LedgerFormat:
 def _on_postgres(url: str) -> LedgerFormat:
     place = read_place(url)
     try:
-        # Here, because the driver is only there for those who asked for it.
+        # Imported here, because the driver is an optional dependency.
         import psycopg
 
         from nottwice.store.postgres import schema as postgres_schema

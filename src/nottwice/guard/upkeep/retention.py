@@ -1,4 +1,4 @@
-"""Removing what nobody needs any more from a ledger: ``nt.remove_expired`` (L8)."""
+"""Remove expired data from a ledger: ``nt.remove_expired`` (L8)."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def remove_expired(
     unknown_tools: bool = False,
     on_progress: Callable[[RemovalReport], None] | None = None,
 ) -> RemovalReport:
-    """Remove what runs that are over have left behind and nobody needs any more.
+    """Remove the data of ended runs that is no longer needed.
 
-    ``dry_run`` only tells. Rows of tools that are not declared in this process stay, because
-    nobody knows what their ``keep=`` says, unless ``unknown_tools``. Others may work meanwhile.
-    Durable: each part when it is done; it can be killed and repeated.
+    ``dry_run`` only reports. Rows of tools that are not declared in this process stay, because
+    their ``keep=`` is unknown, unless you pass ``unknown_tools``. Other processes may keep working.
+    Durable: each part when it is done. You can kill it and run it again.
     """
     check_not_importing("What has expired is removed")
     ledger = ledger_of(store, create=False)

@@ -1,4 +1,4 @@
-"""Is everything in a ledger as nottwice wrote it? And: from now on this is what it says (L9).
+"""Is everything in a ledger as nottwice wrote it? And: accept rows as they are from now on (L9).
 
 Promise kept here: P97.
 """
@@ -14,7 +14,7 @@ from nottwice.model.review import AuditEntry
 from nottwice.store.interface import LEDGER
 
 ADOPT = "adopt"
-"""What the audit calls it when somebody vouches for rows as they are."""
+"""The audit action with which a person vouches for rows as they are."""
 OnProgress = Callable[[int, int], None]
 
 
@@ -28,11 +28,11 @@ class Flaw:
 
 @frozen_record(frozen=True, slots=True)
 class Verified:
-    """What a walk through a ledger has found."""
+    """The result of checking a ledger."""
 
     key_id: str
     heads: dict[str, str | None]
-    """Of every run that was looked at what its rows add up to, to be compared with the log."""
+    """What the rows of every checked run add up to, for comparison with the log."""
     flaws: tuple[Flaw, ...]
 
 
@@ -60,9 +60,9 @@ def adopt(
     why: str,
     on_progress: OnProgress | None = None,
 ) -> int:
-    """Seal a run, or the whole ledger, as it is now; whoever does so vouches for it.
+    """Seal a run, or the whole ledger, as it is now. ``by`` vouches for it.
 
-    Says how many runs were sealed. Durable: run by run, each with an entry in the audit trail.
+    Returns how many runs were sealed. Durable: run by run, each with an entry in the audit trail.
     """
     _, runs = _runs(ledger, run_id)
     for number, name in enumerate(runs, 1):
@@ -74,7 +74,7 @@ def adopt(
 
 
 def _runs(ledger: Ledger, run_id: str | None) -> tuple[str, list[str]]:
-    """The id of the key, and what to look at: the runs, and what belongs to none of them."""
+    """Return the id of the key, and what to check: the runs, and the rows that belong to none."""
     keyring = ledger.keyring
     if keyring is None:
         raise KeyMissing(
