@@ -64,7 +64,7 @@ class Soon(Future[None]):
         else:
             self.set_exception(self._error)
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Continue the task that awaits this. Called in the thread of the event loop."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
@@ -84,9 +84,9 @@ def wake(told: Iterable[Soon]) -> None:
     for loop, its_own in by_loop.items():
         # A closed loop has no waiting tasks.
         with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(_all_go_on, its_own)
+            loop.call_soon_threadsafe(_resume_all, its_own)
             # Twice, because an interrupt during the first callback would lose it.
-            loop.call_soon_threadsafe(_all_go_on, its_own)
+            loop.call_soon_threadsafe(_resume_all, its_own)
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
@@ -97,6 +97,6 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-def _all_go_on(told: list[Soon]) -> None:
+def _resume_all(told: list[Soon]) -> None:
     for soon in told:
-        soon.go_on()
+        soon.resume()

@@ -72,7 +72,7 @@ END
 $$;
 
 -- What rides along is written if, and only if, what it rides with was.
-CREATE OR REPLACE FUNCTION nottwice.ride_{digest}(boolean, {step_types}, {checkpoint_types})
+CREATE OR REPLACE FUNCTION nottwice.write_pending_{digest}(boolean, {step_types}, {checkpoint_types})
 RETURNS boolean LANGUAGE plpgsql {settings} AS $$
 BEGIN
   IF $1 THEN
