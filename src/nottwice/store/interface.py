@@ -174,11 +174,11 @@ class Commit:
             )
         if self.fence is None and not self._may_be_said_by_all():
             raise UsageError(
-                "Only the holder of a run may write its calls, steps and status, or take an event "
-                "that it was told."
+                "Only the holder of a run may write its calls, steps and status, or receive an "
+                "event that was sent to it. Nothing was written."
             )
         if self.removal is not None and (self.fence is not None or self.claim is not None):
-            raise UsageError("A run from which something is removed cannot have a holder.")
+            raise UsageError("A run cannot have a holder while data of it is removed. Nothing was removed.")
 
     def _may_be_said_by_all(self) -> bool:
         return not (

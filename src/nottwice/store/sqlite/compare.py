@@ -1,4 +1,4 @@
-"""Does a ledger still show what a process was told is durable? A separate program answers (P111).
+"""Does a ledger still have what was reported as durable? A separate program answers (P111).
 
 ``sqlite/lost.py`` starts it and explains why. It reads the noted commits from its standard input,
 marks the ledger if anything is missing, and prints how many are missing.

@@ -6,8 +6,8 @@ connections are stale from then on, also those that read, and closing one would 
 over what others have committed since.
 
 SQLite keeps one index of the log per file and process, so a new connection of this process would be
-as stale as the old ones. Instead, another process compares what this process was told is durable
-with what the ledger shows. If anything is missing, the ledger is marked like a restored copy: its
+as stale as the old ones. Instead, another process compares what was reported as durable to this
+process with what the ledger shows. If anything is missing, the ledger is marked like a restored copy: its
 runs are held until a person has accounted for it (P91).
 """
 
@@ -31,7 +31,7 @@ LOOK_SECONDS = 60.0
 
 
 class Acknowledged:
-    """The last calls and claims that this process was told are durable."""
+    """The last calls and claims that were reported as durable to this process."""
 
     def __init__(self) -> None:
         self._calls: deque[tuple[CallIdentity, CallStatus, str]] = deque(maxlen=KEPT)
