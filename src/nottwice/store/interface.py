@@ -178,7 +178,9 @@ class Commit:
                 "event that was sent to it. Nothing was written."
             )
         if self.removal is not None and (self.fence is not None or self.claim is not None):
-            raise UsageError("A run cannot have a holder while data of it is removed. Nothing was removed.")
+            raise UsageError(
+                "A run cannot have a holder while data of it is removed. Nothing was removed."
+            )
 
     def _may_be_said_by_all(self) -> bool:
         return not (

@@ -7,8 +7,8 @@ over what others have committed since.
 
 SQLite keeps one index of the log per file and process, so a new connection of this process would be
 as stale as the old ones. Instead, another process compares what was reported as durable to this
-process with what the ledger shows. If anything is missing, the ledger is marked like a restored copy: its
-runs are held until a person has accounted for it (P91).
+process with what the ledger shows. If anything is missing, the ledger is marked like a restored
+copy: its runs are held until a person has accounted for it (P91).
 """
 
 from __future__ import annotations
