@@ -1,8 +1,8 @@
 """What must hold before a commit, and what does it change? The rules, over records in memory.
 
-These are the only rules, and every store uses them. The store in memory keeps such records and
-nothing else. The JSON store reads them from a file and writes them back. The SQL stores load what
-the rules need and then execute the statements that follow from them (sql_plan.py).
+These are the only rules. The store in memory keeps such records and nothing else. The JSON store
+reads them from a file and writes them back. The SQL stores load what the rules need and then
+execute the statements that follow from them (sql_plan.py).
 
 A precondition holds if the store shows what the writer saw or, for a repeated commit, exactly what
 the commit writes. Similar is not enough: two processes that act at the same moment write similar
@@ -430,8 +430,8 @@ def ready_since(data: MemoryData, run: RunRecord, *, now: float) -> float | None
     """Since when a run of a graph that has no holder can continue; None if it cannot.
 
     It cannot if it has a holder, is over, or still waits. A failed run is over until a caller asks
-    for it again, and a fork is advanced only by the process that made it. The clock matters only
-    for timers: a clock that was set back must not hide a run that was recorded before.
+    for it again, and workers never take a fork. The clock matters only for timers: a clock that was
+    set back must not hide a run that was recorded before.
     """
     if run.graph_id is None or run.origin is not None or run.holder_id is not None:
         return None
