@@ -128,11 +128,11 @@ def test_whoever_may_not_make_the_functions_does_without_them(
     assert writer.calls("run") == [row.done(RESULT, now=NOW)]
     assert everything(writer)["steps"] == [step()]
     with pytest.raises(psycopg.errors.UndefinedFunction), writer._connections.use() as connection:
-        connection.execute(in_schema("SELECT " + name_of("ride") + "()", schema))
+        connection.execute(in_schema("SELECT " + name_of("write_pending") + "()", schema))
     # Whoever owns the ledger makes them, by opening it.
     PostgresStore(server.with_words(server.url(), schema=schema), now=NOW).close()
     with server.connected() as connection:
-        named = in_schema(name_of("ride"), schema)
+        named = in_schema(name_of("write_pending"), schema)
         assert connection.execute("SELECT to_regproc(%s)", (named,)).fetchone() == (named,)
     writer._held.clear()
     writer.close()

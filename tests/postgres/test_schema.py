@@ -90,7 +90,7 @@ def test_a_schema_of_other_things_is_left_alone(
 ) -> None:
     connection.execute(f"CREATE SCHEMA {place.schema}")
     connection.execute(f"CREATE TABLE {place.schema}.runs (mine int)")
-    with pytest.raises(StoreError, match="holds other tables.*Nothing was changed"):  # noqa: RUF043
+    with pytest.raises(StoreError, match="has other tables.*Nothing was changed"):  # noqa: RUF043
         PostgresStore(server.ledger_url(tmp_path), now=NOW)
 
 

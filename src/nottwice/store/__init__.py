@@ -1,1 +1,1 @@
-"""What is durable: one commit is one transaction."""
+"""Stores: what makes commits durable. One commit is one transaction."""

@@ -1,9 +1,9 @@
-"""What follows from what a store keeps? Every question that the engine asks, from a few primitives.
+"""How does a store answer every question of the engine? From a few primitives.
 
-A store of one's own derives from :class:`StoreBase` and says how a commit becomes durable, which
-records there are, and who is alive. All other methods of ``Store`` follow, also those that later
-versions of nottwice will ask for. A store that has a quicker way to an answer overrides the method.
-Promise kept here: P217.
+A custom store derives from :class:`StoreBase` and defines how a commit becomes durable, which
+records exist, and which holders are alive. All other methods of ``Store`` follow from these, and so
+will methods that later versions of nottwice need. A store that can answer faster overrides the
+method. Promise kept here: P217.
 """
 
 from __future__ import annotations
@@ -42,17 +42,18 @@ class StoreBase(ABC):
     """A store that answers every question from its records."""
 
     location: str
-    """Where the ledger is, as a person would name it."""
+    """Where the ledger is, in a form for people."""
     reads_can_block: bool = True
     """Whether a read may have to wait; see ``Store``."""
 
-    # The primitives
+    # Primitives
 
     @abstractmethod
     def commit(self, commit: Commit) -> None:
-        """Apply one commit, whole or not at all; see ``Store.commit``. Durable: when it returns.
+        """Apply one commit completely or not at all; see ``Store.commit``.
 
-        ``rules.check`` refuses what must not be written, and ``rules.apply`` makes the changes.
+        Durable: when it returns. ``rules.check`` refuses what must not be written, and
+        ``rules.apply`` makes the changes.
         """
 
     @abstractmethod
@@ -69,17 +70,17 @@ class StoreBase(ABC):
 
     @abstractmethod
     def records(self, workflow_id: str) -> MemoryData:
-        """All that the ledger keeps of one run now; nothing, if there is no such run."""
+        """All records of one run; empty if there is no such run."""
 
     @abstractmethod
     def all_records(self) -> MemoryData:
-        """All that the ledger keeps now, of every run."""
+        """All records of the ledger, of every run."""
 
     @abstractmethod
     def close(self) -> None:
-        """Give back what is held open. What was reported durable stays so."""
+        """Release all resources. Everything that was reported durable stays durable."""
 
-    # What follows
+    # What follows from the primitives
 
     def commit_soon(self, commit: Commit) -> Future[None]:
         future: Future[None] = Future()
@@ -355,7 +356,7 @@ class StoreBase(ABC):
         with data.guard:
             return rules.charged(data, meter, since=since, besides=besides)
 
-    # Seals: a store has none, unless it says otherwise.
+    # Seals: a store has none unless it overrides these methods.
 
     def load_head(self, workflow_id: str) -> str | None:
         return None

@@ -1,7 +1,8 @@
-"""How does a file change whose name somebody else chose: a model, a person, a message?
+"""How does nottwice change a file whose name came from outside: a model, a person, a message?
 
-It stays below its folder, because no link is followed on the way to it; and it is replaced whole,
-written beside, synced, renamed, with its folder synced. Promise kept here: P75.
+The file stays below its folder, because no link on the way to it is followed. It is replaced
+as a whole: written under another name, synced and renamed, and then its folder is synced. Promise
+kept here: P75.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class NotAFile(Exception):
-    """Something on the way to a file is a link, or no folder; or the file itself is none."""
+    """A link or a non-folder is on the way to a file, or the file itself is not a plain file."""
 
 
 class Unsynced(Exception):
-    """The file shows its new content, and may lose it again if the power fails now."""
+    """The file has its new content, but may lose it if the power fails now."""
 
 
 def check_relative(path: str) -> str:
-    """Refuse, with ValueError, a path that could lead out of the folder it is meant for."""
+    """Refuse, with ValueError, a path that could lead out of its folder."""
     parts = path.split("/")
     if path != str(PurePosixPath(path)) or any(part in ("", ".", "..") for part in parts):
         raise ValueError("it must be a relative path without '..', such as 'reports/may.txt'")
@@ -42,7 +43,7 @@ def check_relative(path: str) -> str:
 def folder_of(root: str, path: str, *, make: bool) -> Iterator[tuple[int, str]]:
     """The folder that holds a file, opened, and the file's name in it.
 
-    With ``make`` the folders on the way are created, durably; without it FileNotFoundError.
+    With ``make``, missing folders are created durably. Without it, FileNotFoundError is raised.
     """
     *folders, leaf = path.split("/")
     if make:
@@ -61,7 +62,7 @@ def folder_of(root: str, path: str, *, make: bool) -> Iterator[tuple[int, str]]:
 
 
 def replace(where: int, leaf: str, content: bytes, *, beside: str) -> None:
-    """Put new content into a file, by way of another name in the same folder.
+    """Replace the content of a file, by way of another name in the same folder.
 
     Durable: when it returns. Raises OSError or NotAFile with the old content in place, or Unsynced.
     """
@@ -75,7 +76,7 @@ def replace(where: int, leaf: str, content: bytes, *, beside: str) -> None:
 
 
 def read(where: int, leaf: str) -> bytes:
-    """What a file holds."""
+    """The content of a file."""
     if _permissions(where, leaf) is None:
         raise FileNotFoundError(errno.ENOENT, "there is no such file", leaf)
     descriptor = os.open(leaf, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=where)
@@ -84,7 +85,7 @@ def read(where: int, leaf: str) -> bytes:
 
 
 def changed_at(where: int, leaf: str) -> float | None:
-    """When an entry of a folder was last changed, by whatever means; None: there is none."""
+    """When an entry of a folder was last changed, in any way; None if it does not exist."""
     try:
         return os.stat(leaf, dir_fd=where, follow_symlinks=False).st_ctime
     except FileNotFoundError:
@@ -124,7 +125,7 @@ def _open_inner(where: int, folder: str) -> int:
 
 
 def _permissions(where: int, leaf: str) -> int | None:
-    """Those of a plain file; None: there is none."""
+    """The permissions of a plain file; None if it does not exist."""
     try:
         mode = os.stat(leaf, dir_fd=where, follow_symlinks=False).st_mode
     except FileNotFoundError:

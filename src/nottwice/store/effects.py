@@ -1,8 +1,8 @@
-"""What is written of the two commits that every effect makes: its intent, and its receipt.
+"""Which columns do the two commits of every effect write: its intent, and its receipt?
 
-They are in every call, so they name only the columns that matter, and are made by hand: the value
-of an enumeration is taken from where it is, since its property ``value`` is two more calls.
-The statements that take them are in sql/ (``quick_intent``, ``write_intent`` and so on).
+Every call makes both, so they write only the columns that matter, and the rows are built by hand.
+They read ``_value_`` of an enumeration, because its property ``value`` costs two more calls. The
+statements that take the rows are in sql/ (``quick_intent``, ``write_intent`` and so on).
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ INTENT = (
     *("created_at", "call_id", "status", "replay_class", "attempt", "attempt_id", "holder_id"),
     *("started_at", "args_json"),
 )
-"""The columns of an intent, as ``intent_row`` gives them."""
+"""The columns of an intent, in the order of ``intent_row``."""
 RECEIPT = ("status", "finished_at", "result_json", "result_kind")
-"""The columns that a receipt changes, as ``receipt_row`` gives them before what finds the call."""
+"""The columns that a receipt changes; ``receipt_row`` adds the call's identity after them."""
 _REST_OF_A_CALL = CallRow._fields.index("started_at") + 1
 _NOTHING_MORE = tuple(CallRow._field_defaults.values())
 
 
 def intent_row(row: CallRow) -> tuple[Any, ...] | None:
-    """A call that says no more than an intent; None: it says more."""
+    """The row of a call that has only the columns of an intent; None if it has more."""
     if row[_REST_OF_A_CALL:] != _NOTHING_MORE:
         return None
     return (
@@ -42,9 +42,9 @@ def intent_row(row: CallRow) -> tuple[Any, ...] | None:
 
 
 def receipt_row(row: CallRow) -> tuple[Any, ...] | None:
-    """What a receipt changes about the intent of its own attempt, and then what finds the call.
+    """The columns that a receipt changes, followed by the identity of the call.
 
-    None: there is no receipt, or it came about in another way than by this attempt.
+    None if there is no receipt, or if it did not come from this attempt.
     """
     result, finished_at = row.result, row.finished_at
     if row.status is not CallStatus.DONE or result is None or finished_at is None:

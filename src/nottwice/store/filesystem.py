@@ -1,8 +1,8 @@
-"""Where a ledger may live: a local disk, not a network drive, preferably not a container layer.
+"""Where may a ledger be? On a local disk, not a network drive, preferably not a container layer.
 
-SQLite and our proof of death both rely on file locks. Network file systems do not keep them, and a
-folder that a virtual machine shares with its host shows neither of them the locks of the other.
-Promise kept here: P115.
+SQLite and our proof of death both rely on file locks. Network file systems do not keep them
+reliably. In a folder that a virtual machine shares with its host, neither side sees the locks of
+the other. Promise kept here: P115.
 """
 
 from __future__ import annotations
@@ -24,41 +24,41 @@ SHARED_BY_MACHINES = frozenset(
     "9p drvfs fakeowner fuse.grpcfuse fuse.osxfs fuse.portal fuse.prl_fsd fuse.virtiofs "
     "fuse.vmhgfs-fuse grpcfuse osxfs prl_fs vboxsf virtiofs vmhgfs".split()
 )
-"""Folders that a virtual machine has from its host: of VirtualBox, VMware, Parallels, QEMU, WSL and
-Docker Desktop."""
+"""Folders that a virtual machine shares with its host: of VirtualBox, VMware, Parallels, QEMU, WSL
+and Docker Desktop."""
 CONTAINER_LAYER = frozenset({"overlay", "aufs"})
 
 
 def check_filesystem(path: Path, *, mountinfo: str | None = None) -> str | None:
-    """Refuse a network drive; return a warning where the ledger would not outlive a container."""
+    """Refuse a network drive; return a warning if the ledger would not outlive a container."""
     _check_single_name(path, mountinfo=mountinfo)
     return check_folder(path, mountinfo=mountinfo)
 
 
 def check_folder(path: Path, *, mountinfo: str | None = None) -> str | None:
-    """The same for a ledger that is a folder, which may well be mounted by itself."""
+    """The same for a ledger that is a folder, which may be a mount point itself."""
     kind = filesystem_of(path, mountinfo=mountinfo)
     if kind in NETWORK:
         raise UnsafeFilesystem(
-            f"{path} lies on a network file system ({kind}), where file locks cannot be trusted: "
+            f"{path} is on a network file system ({kind}), where file locks cannot be trusted: "
             "two machines could drive one run. Nothing was opened. Put the ledger on a local disk."
         )
     if kind in SHARED_BY_MACHINES:
         raise UnsafeFilesystem(
-            f"{path} lies in a folder that a virtual machine shares with its host ({kind}), and "
+            f"{path} is in a folder that a virtual machine shares with its host ({kind}), and "
             "neither sees the file locks of the other: both could drive one run. Nothing was "
             "opened. Put the ledger on a disk of the machine itself, such as a Docker volume."
         )
     if kind in CONTAINER_LAYER:
         return (
-            f"{path} lies on a container's own layer ({kind}): the ledger disappears with the "
+            f"{path} is on a container's own layer ({kind}): the ledger disappears with the "
             "container. Put it on a mounted volume."
         )
     return None
 
 
 def _check_single_name(path: Path, *, mountinfo: str | None) -> None:
-    """Refuse a file of several names: SQLite keeps one log beside each name, and they differ."""
+    """Refuse a file with several names: SQLite keeps a separate log beside each name."""
     with contextlib.suppress(OSError):
         if path.is_file() and os.stat(path).st_nlink > 1:
             raise UnsafeFilesystem(
@@ -67,7 +67,7 @@ def _check_single_name(path: Path, *, mountinfo: str | None) -> None:
             )
     if str(path) in {mount.point for mount in _read_mounts(mountinfo or _own_mounts())}:
         raise UnsafeFilesystem(
-            f"{path} is mounted by itself, so the log that SQLite keeps beside it would lie on "
+            f"{path} is a mount point itself, so the log that SQLite keeps beside it would be on "
             "another file system. Nothing was opened. Mount its folder instead."
         )
 
@@ -80,15 +80,15 @@ def _own_mounts() -> str:
 
 
 def filesystem_of(path: Path, *, mountinfo: str | None = None) -> str | None:
-    """The type of the file system that holds ``path``; None where the system does not tell."""
+    """The type of the file system that holds ``path``; None if the system does not say."""
     if mountinfo is None:
         mountinfo = _own_mounts()
     mounts = _read_mounts(mountinfo)
     known = {mount.id for mount in mounts}
     kind, here = None, ""
     while True:
-        # As the kernel walks: from mount to mount, and into the first one on the way. The order
-        # of the lines says nothing, and a longer mount point may be hidden under a shorter one.
+        # This follows the kernel: from mount to mount, always into the first one on the way. The
+        # order of the lines means nothing, and a shorter mount point may hide a longer one.
         inside = [
             mount
             for mount in mounts
@@ -110,8 +110,8 @@ class _Mount(NamedTuple):
 
 def _read_mounts(mountinfo: str) -> list[_Mount]:
     mounts = []
-    # The kernel separates by spaces and line feeds only, and escapes both; a path may well contain
-    # other characters that Python takes for white space.
+    # The kernel separates fields by spaces and lines by line feeds, and escapes both. A path may
+    # contain other characters that Python considers white space.
     for line in mountinfo.split("\n"):
         before, _, after = line.partition(" - ")
         fields = before.split(" ")

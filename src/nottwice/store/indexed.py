@@ -1,8 +1,8 @@
-"""Which records belong together? A dict of records that finds those of one group without a walk.
+"""Which records belong together? A dict of records that finds those of a group without a scan.
 
-A run of ten thousand calls is asked for one visit, one key, or what is in doubt, at every call. The
-groups of a kind are made when they are first asked for, and kept up to date from then on: a copy
-that is only written costs nothing extra.
+At every call, the engine asks for one visit, one key, or the calls in doubt among perhaps ten
+thousand calls of a run. The groups of a kind are built when they are first asked for and kept up to
+date from then on, so a copy that is only written to costs nothing extra.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 Groups = Callable[[Any, Any], Iterable[Hashable]]
-"""The groups of one kind that a record is in, by its key and itself; most are in one or none."""
+"""From a key and a record: the groups of one kind that it is in. Most are in one or none."""
 
 
 class Indexed(dict[K, V]):
-    """A dict whose values are in groups; inside a group they keep the order of the dict."""
+    """A dict whose values belong to groups; inside a group they keep the order of the dict."""
 
     def __init__(self, kinds: Mapping[str, Groups]) -> None:
         self._kinds = kinds
@@ -29,11 +29,11 @@ class Indexed(dict[K, V]):
         return [self[key] for key in self._of(kind).get(group, ())]
 
     def count(self, kind: str, group: Hashable) -> int:
-        """How many values are in a group."""
+        """The number of values in a group."""
         return len(self._of(kind).get(group, ()))
 
     def keys_of(self, kind: str, group: Hashable) -> list[K]:
-        """The keys of one group, to remove them by."""
+        """The keys of one group, for example to remove them."""
         return list(self._of(kind).get(group, ()))
 
     def _of(self, kind: str) -> dict[Hashable, dict[K, None]]:
@@ -53,7 +53,7 @@ class Indexed(dict[K, V]):
         dict.update(made, self)
         return made
 
-    # Every way to change a dict, so that none goes past the groups.
+    # Every method that changes a dict is here, so that no change misses the groups.
 
     def __setitem__(self, key: K, value: V) -> None:
         if self._members:

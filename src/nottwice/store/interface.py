@@ -1,7 +1,7 @@
-"""The seam for durability: what every store does, and when it is durable.
+"""The durability interface: what every store does, and when a change is durable.
 
-Every change is one :class:`Commit`, and one commit is one transaction: it happens whole, or not
-at all. Promises kept here: P5 (no row without the step it starts from, no step without its
+Every change is one :class:`Commit`, and a commit is one transaction: it is applied completely or
+not at all. Promises kept here: P5 (no row without the step it starts from, no step without its
 rows), P6 (an overtaken holder cannot write), P7 (repeating a commit changes nothing).
 """
 
@@ -37,7 +37,7 @@ from nottwice.model.run import (
 from nottwice.model.tally import Tally
 
 LEDGER = ""
-"""What stands for the ledger itself where an audit entry names a run; no run has this id."""
+"""The id that means the ledger itself where an audit entry names a run. No run has this id."""
 
 
 @light_record(frozen=True, slots=True)
@@ -58,10 +58,10 @@ class ReviewWrite:
 
 @frozen_record(frozen=True, slots=True)
 class ChargeWrite:
-    """Charge a call to a meter, if the meter shows at most ``at_most`` with it.
+    """Charge a call to a meter, unless the meter would then show more than ``at_most``.
 
-    What the meter shows is what was charged to it after ``since``, or ever. A call is charged once:
-    what it was charged before is replaced.
+    A meter shows the sum of what was charged to it after ``since``, or of everything. A call has at
+    most one charge on a meter: a new charge replaces the old one.
     """
 
     charge: ChargeRecord
@@ -73,7 +73,7 @@ class ChargeWrite:
 class Claim:
     """Become the holder: create the run, or take it over from epoch ``after_epoch``.
 
-    A run without a holder, of epoch 0, is one that is only enqueued: whoever takes it begins it.
+    A run of epoch 0 without a holder is only enqueued. The first process to claim it starts it.
     """
 
     run: RunRecord
@@ -82,7 +82,7 @@ class Claim:
 
 @frozen_record(frozen=True, slots=True)
 class RunUpdate:
-    """A new status, written by the holder; ``release`` gives the run up."""
+    """A new status, written by the holder. ``release`` releases the run."""
 
     status: RunStatus
     at: float
@@ -90,14 +90,14 @@ class RunUpdate:
     release: bool = False
     waits: tuple[Wait, ...] = ()
     graph_id: str | None = None
-    """The graph that the run is bound to from now on (V4); None: the one that it was."""
+    """The graph that the run is bound to from now on (V4); None keeps the current one."""
 
 
 @frozen_record(frozen=True, slots=True)
 class EventWrite:
-    """Tell a run of an event; or, as its holder, take one that nobody has taken yet.
+    """Send an event to a run; or, as the run's holder, receive an event that was not received yet.
 
-    An event that is there already is not told twice: its id names it.
+    The event id identifies it, so an event that already exists is not sent twice.
     """
 
     event: EventRecord
@@ -105,40 +105,40 @@ class EventWrite:
 
 @frozen_record(frozen=True, slots=True)
 class Removal:
-    """Take away what nobody needs any more of a run that is over, if its epoch is as it was seen.
+    """Remove data of a finished run that is no longer needed, if its epoch is still the same.
 
-    ``run`` is what is left of it: its tombstone. The first removal raises the epoch, so that who
-    was about to claim the run has to look again. Audit entries are never removed.
+    ``run`` is what remains: the run's tombstone. The first removal raises the epoch, so a process
+    that was about to claim the run has to read it again. Audit entries are never removed.
     """
 
     run: RunRecord
     after_epoch: int
     calls: tuple[CallIdentity, ...] = ()
     steps: tuple[tuple[str, str], ...] = ()
-    """Visits of steps: the node and the checkpoint of each."""
+    """Step visits: the node and the checkpoint of each."""
     rest: bool = False
-    """Also its checkpoints, events, reviews and evidence, and the steps that are left."""
+    """Also remove its checkpoints, events, reviews and evidence, and all remaining steps."""
 
     def __post_init__(self) -> None:
         if self.run.status is not RunStatus.REMOVED or self.run.holder_id is not None:
             raise UsageError(
-                f"Only a tombstone can be left of run {self.run.workflow_id!r}, and nobody holds "
-                "one. Nothing was removed."
+                f"A removal leaves only a tombstone of run {self.run.workflow_id!r}, and a "
+                "tombstone has no holder. Nothing was removed."
             )
 
 
 @light_record(frozen=True, slots=True)
 class Commit:
-    """One transaction. Without a fence only new runs, reviews, evidence, audit, new events and
-    graphs may be written, and what retention removes of runs that are over: what others than the
-    holder may say is a short list (B4)."""
+    """One transaction. Without a fence, a commit may write only new runs, reviews, evidence, audit
+    entries, new events and graphs, and what retention removes of finished runs. These are the only
+    things that a process other than the holder may write (B4)."""
 
     workflow_id: str
     fence: Fence | None = None
     claim: Claim | None = None
     run: RunUpdate | None = None
     unless_blocked: bool = False
-    """Refuse the whole commit while a review of the run is open (D11)."""
+    """Refuse the whole commit while the run has an open review (D11)."""
     calls: tuple[CallWrite, ...] = ()
     steps: tuple[StepRecord, ...] = ()
     reviews: tuple[ReviewWrite, ...] = ()
@@ -146,15 +146,16 @@ class Commit:
     audit: tuple[AuditEntry, ...] = ()
     checkpoints: tuple[CheckpointRecord, ...] = ()
     dropped: tuple[int, ...] = ()
-    """Versions of checkpoints to remove; whoever removes one rebuilds those that need it."""
+    """Versions of checkpoints to remove. The caller rebuilds those that depend on them."""
     events: tuple[EventWrite, ...] = ()
     charges: tuple[ChargeWrite, ...] = ()
-    """Refused, with the whole commit, as Outdated if a meter has no room for it."""
+    """If a meter has no room for a charge, the whole commit is refused as Outdated."""
     graph: GraphRecord | None = None
-    """Recorded if the ledger does not know its id; a known one is left as it is."""
+    """Recorded if the ledger does not have this id yet; an existing graph stays unchanged."""
     removal: Removal | None = None
     only_calls: bool = field(init=False, repr=False, compare=False)
-    """Nothing is written but calls: the two commits of every effect, and so told apart once."""
+    """Whether the commit writes nothing but calls, as the two commits of every effect do. Computed
+    once, because it is asked often."""
 
     def __post_init__(self) -> None:
         beside = self.claim or self.run or self.steps or self.reviews or self.evidence or self.audit
@@ -173,11 +174,13 @@ class Commit:
             )
         if self.fence is None and not self._may_be_said_by_all():
             raise UsageError(
-                "Only the holder of a run may write its calls, steps and status, or take an event "
-                "that it was told."
+                "Only the holder of a run may write its calls, steps and status, or receive an "
+                "event that was sent to it. Nothing was written."
             )
         if self.removal is not None and (self.fence is not None or self.claim is not None):
-            raise UsageError("Nobody holds a run of which something is removed.")
+            raise UsageError(
+                "A run cannot have a holder while data of it is removed. Nothing was removed."
+            )
 
     def _may_be_said_by_all(self) -> bool:
         return not (
@@ -207,7 +210,7 @@ class Commit:
 
 
 class Blocked(Exception):
-    """A commit with ``unless_blocked`` met open reviews. Internal: callers raise RunBlocked."""
+    """A commit with ``unless_blocked`` found open reviews. Internal: callers raise RunBlocked."""
 
     def __init__(self, reviews: Sequence[Review]) -> None:
         super().__init__(f"{len(reviews)} open reviews")
@@ -222,11 +225,11 @@ class Store(Protocol):
     """What the engine needs from a store. Reads see every commit that was reported durable."""
 
     location: str
-    """Where the ledger is, as a person would name it."""
+    """Where the ledger is, in a form for people."""
     reads_can_block: bool
-    """Whether a read may have to wait: for a lock of somebody else, a server or a network. Then an
-    event loop has it read in a thread. What is read from a local file is there sooner than a
-    thread is."""
+    """Whether a read may have to wait for a lock of another process, a server or a network. If so,
+    an event loop reads in a thread. Reading from a local file takes less time than starting a
+    thread."""
 
     def commit(self, commit: Commit) -> None:
         """Apply one commit.
@@ -239,9 +242,9 @@ class Store(Protocol):
         """The same without blocking the caller. Durable: when the future has a result."""
 
     def holder(self) -> HolderRecord:
-        """This process as a holder, provably alive for as long as it lives.
+        """This process as a holder. It can be proven alive for as long as it lives.
 
-        Others find it with ``load_holder`` from its first commit on, at the latest.
+        Other processes find it with ``load_holder``, at the latest from its first commit on.
         """
 
     def load_holder(self, holder_id: str) -> HolderRecord | None: ...
@@ -262,14 +265,14 @@ class Store(Protocol):
     def calls(
         self, workflow_id: str, *, limit: int | None = None, after: CallIdentity | None = None
     ) -> list[CallRow]:
-        """The calls of a run, oldest first; of those after another one, if that is named."""
+        """The calls of a run, oldest first. ``after``: only the calls after this one."""
 
     def last_calls(
         self, workflow_id: str, *, limit: int, before: CallIdentity | None = None
     ) -> list[CallRow]:
-        """The last calls of a run, oldest first; of those before another one, if that is named.
+        """The last calls of a run, oldest first. ``before``: only calls before this one.
 
-        It costs what it shows, however long the run is.
+        The cost depends on ``limit`` and not on the length of the run.
         """
 
     def count_calls(self, workflow_id: str) -> int: ...
@@ -277,38 +280,38 @@ class Store(Protocol):
     def calls_in_doubt(self, workflow_id: str | None = None) -> list[CallRow]:
         """The calls of a run, or of all runs, that may or may not have happened, oldest first.
 
-        A run that is completed or removed has none, so of all runs only the others are asked.
+        A completed or removed run has none, so for all runs only the others are searched.
         """
 
     def standing(self, workflow_id: str) -> Standing:
-        """What there is to look at before anybody goes on with a run, found out in one look."""
+        """What must be known before a run continues, read in a single query."""
 
     def calls_under(
         self, workflow_id: str, node_id: str, *, visit: str | None = None
     ) -> list[CallRow]:
         """The calls of a node, its branches and the steps inside it, oldest first.
 
-        ``visit``: only those of one visit of the node, by its checkpoint id, and of the steps
-        inside it. The calls of a loop's other visits need not be read for that.
+        ``visit``: only the calls of one visit of the node, by its checkpoint id, and of the steps
+        inside it. The calls of a loop's other visits are not read.
         """
 
     def steps(
         self, workflow_id: str, *, after: int = -1, in_progress_at: str | None = None
     ) -> list[StepRecord]:
-        """The step visits of a run in the order they began; those whose ordinal is greater.
+        """The step visits of a run in the order they started. ``after``: only greater ordinals.
 
-        ``in_progress_at``: only the visits of this node that are in progress. The others, however
-        many a loop has, are not read for that.
+        ``in_progress_at``: only the visits of this node that are in progress. The other visits,
+        however many a loop has, are not read.
         """
 
     def last_visits(self, workflow_id: str) -> list[LastVisit]:
-        """Of every node that a run has visited the last visit, in the order they began.
+        """The last visit of every node that a run has visited, in the order they started.
 
-        A loop of ten thousand visits is one of them: it costs what a run has in nodes.
+        The cost depends on the number of nodes, even if a loop visited one ten thousand times.
         """
 
     def last_use_of_key(self, tool_name: str, key: str) -> CallRow | None:
-        """The row of any run that used this key last; its ``key_since`` says since when."""
+        """The row, of any run, that used this key last; ``key_since`` says when the key was new."""
 
     def runs(
         self,
@@ -322,13 +325,13 @@ class Store(Protocol):
     ) -> list[RunRecord]:
         """Runs, last changed first; the identity ``prefix`` is matched literally.
 
-        ``graph``: only runs of this graph, by its name or its id. ``queued``: only those that are
-        merely enqueued, or only the others. ``before``: only those that come after this one in the
-        list, as it was seen. A page must not become slower because there are more runs.
+        ``graph``: only runs of this graph, by its name or its id. ``queued``: only runs that are
+        merely enqueued (True), or only the others (False). ``before``: only runs that follow this
+        one in the list, as it was read. A page must not become slower as the ledger grows.
         """
 
     def count_runs(self, *, prefix: str = "", graph: str | None = None) -> list[RunCount]:
-        """How many runs there are, by status, and those that are running by holder."""
+        """The number of runs by status, and of running runs also by holder."""
 
     def tally(
         self,
@@ -339,12 +342,11 @@ class Store(Protocol):
         over: bool = True,
         limit: int = 0,
     ) -> Tally:
-        """How the runs stand, in groups by version; and of all reviews how many are open.
+        """The state of the runs, grouped by version, and the number of open reviews.
 
-        ``over``: whether runs in which nothing can happen any more are counted, which are many.
-        ``limit``: so many of the runs that are ready, and of the reviews that are open, are in it.
-        Runs that are over are counted and not loaded, and so are those that wait. For a child that
-        a run waits for, only its end counts as come.
+        ``over``: whether to count finished runs, which can be many. ``limit``: how many ready runs
+        and open reviews to include as records. Finished and waiting runs are counted without being
+        loaded. If a run waits for a child, only the end of the child makes it ready.
         """
 
     def reviews(self, workflow_id: str | None = None) -> list[Review]:
@@ -362,31 +364,31 @@ class Store(Protocol):
     def charged(self, meter: str, *, since: float | None = None, besides: str = "") -> int:
         """What a meter shows: the sum of what was charged to it after ``since``, or ever.
 
-        Without what was charged to the call ``besides``, and without calls that failed for good and
-        are not to count then.
+        The call ``besides`` does not count. Neither does a call that failed for good, unless its
+        charge says that failures count.
         """
 
     def checkpoint_chain(
         self, workflow_id: str, version: int | None = None
     ) -> list[CheckpointRecord]:
-        """What a version is rebuilt from, in order.
+        """The checkpoints that a version is rebuilt from, in order.
 
-        That is its snapshot and everything since that is not turned. A version that is turned
-        names a later one instead of a snapshot: then it is all that one is rebuilt from, and the
-        turned ones from the version on. None: the newest version. Empty if there is none, or not
-        this one.
+        These are its snapshot and every later checkpoint up to the version that is not turned. A
+        turned version names a later version instead of a snapshot. It is rebuilt from everything
+        that the later version is rebuilt from, and from the turned checkpoints from the wanted
+        version on. ``version=None`` is the newest version. The list is empty if there is none.
         """
 
     def checkpoints(self, workflow_id: str) -> list[CheckpointRecord]:
-        """All checkpoints of a run in order of their versions, without their text."""
+        """All checkpoints of a run in the order of their versions, without their text."""
 
     def events(self, workflow_id: str, name: str | None = None) -> list[EventRecord]:
-        """The events that a run was told, in order of their arrival."""
+        """The events that were sent to a run, in the order of their arrival."""
 
     def load_graph(self, graph_id: str) -> GraphRecord | None: ...
 
     def graphs(self) -> list[GraphRecord]:
-        """All graphs that this ledger has seen, by id."""
+        """All graphs recorded in this ledger, by id."""
 
     def children(self, workflow_id: str) -> list[RunRecord]:
         """The runs that a run has spawned, oldest first."""
@@ -394,43 +396,44 @@ class Store(Protocol):
     def ready_runs(
         self, *, begun: bool, now: float, limit: int, without: Collection[str] = ()
     ) -> list[RunRecord]:
-        """The runs of graphs that nobody holds and that can go on now, ready longest first.
+        """The runs of graphs that have no holder and can continue now, ready longest first.
 
-        ``begun``: those that were opened before and are interrupted, or wait for something that has
-        come: a time, a decision, an event, the end of a child run. Otherwise those that are only
-        enqueued. ``without``: ids of graphs to leave out. None is ever missing, also if it was told
-        something at the very moment it was given up; one too many does no harm. Forks are not
-        shown. Only for timers is ``now`` asked: a clock that was put back must not hide the rest.
-        Runs that are over or wait must not make it slower.
+        ``begun=True``: runs that were opened before and are interrupted, or wait for something that
+        has arrived: a time, a decision, an event, the end of a child run. ``begun=False``: runs
+        that are only enqueued. ``without``: ids of graphs to leave out. No ready run may be
+        missing, even if an event arrived at the very moment the run was released; a run too many
+        does no harm. Forks are left out. ``now`` matters only for timers: a clock that was set back
+        must not hide other runs. Finished and waiting runs must not make this slower.
         """
 
     def holders_of_runs(self) -> list[str]:
-        """The holders of runs of graphs, dead or alive, each once."""
+        """The holders of runs of graphs, dead or alive, each listed once."""
 
     def runs_held_by(self, holder_id: str) -> list[RunRecord]:
-        """The runs of graphs that somebody holds, or held when he died, oldest claim first."""
+        """The runs of graphs that this holder has, or had when it died, oldest claim first."""
 
     def expired_runs(
         self, *, ended_before: float, due_before: float, limit: int, after: str = ""
     ) -> list[RunRecord]:
-        """Runs that retention should look at, without those that others have spawned, by id.
+        """Runs that retention should look at, by id, without the runs that others spawned.
 
-        Those that are over and did not change since ``ended_before``, and tombstones of which
-        something is left that was due before ``due_before``. ``after``: only greater ids.
+        These are finished runs that have not changed since ``ended_before``, and tombstones with
+        remaining data that was due before ``due_before``. ``after``: only greater ids.
         """
 
     def load_head(self, workflow_id: str) -> str | None:
-        """What the rows of a run add up to (model/sealing/seal.py); None: the run is not sealed."""
+        """What the rows of a run add up to (model/sealing/seal.py); None if it is not sealed."""
 
     def flaws(self, workflow_id: str, *, thorough: bool = False) -> list[str]:
-        """What does not fit in a run that is sealed, in words; empty: all of it fits.
+        """What does not fit in a sealed run, as sentences; empty if everything fits.
 
-        Its record and its head against what is there; ``thorough``: every row of it as well. The
-        id LEDGER stands for what belongs to no run. Always empty without a key.
+        Compares the run's record and its head with the rows. ``thorough`` also checks the seal of
+        every row. The id LEDGER means the data that belongs to no run. Without a key the list is
+        always empty.
         """
 
     def adopt(self, workflow_id: str, *, entry: AuditEntry) -> None:
-        """Seal a run, or what belongs to no run (LEDGER), as it is now, and record who did so.
+        """Seal a run, or the data that belongs to no run (LEDGER), as it is, and record who did so.
 
         Durable: when it returns. Raises KeyMissing without a key, UnknownRun, RunBusy.
         """
@@ -443,13 +446,13 @@ CommitMany = Callable[[Sequence[Commit]], Sequence[BaseException | None]]
 
 @runtime_checkable
 class ManyFiles(Protocol):
-    """A store of which a part can be damaged while the rest is whole."""
+    """A store in which one part can be damaged while the rest is intact."""
 
     def unreadable(self) -> list[str]:
-        """What is wrong with each part that cannot be read."""
+        """A description of each part that cannot be read."""
 
 
 def check_not_removed(known: RunRecord | None) -> None:
-    """Refuse to claim a tombstone: its receipts are gone, so its effects would be made again."""
+    """Refuse to claim a tombstone. Its receipts are gone, so its effects would happen again."""
     if known is not None and known.status is RunStatus.REMOVED:
         raise RunRemoved(removed_text(known), run_id=known.workflow_id)

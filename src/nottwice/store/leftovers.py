@@ -1,8 +1,8 @@
-"""Was a ledger here that is gone? What it left beside its place tells.
+"""Was there a ledger here that is gone now? The files that it left behind answer this.
 
-After ``rm agent.db`` a program would make an empty ledger and do everything a second time. The lock
-file and SQLite's log are made after the ledger itself, so if one of them is there and the ledger is
-not, the ledger was deleted or moved. Promise kept here: P116.
+After ``rm agent.db`` a program would create an empty ledger and do everything a second time. The
+lock file and SQLite's log are created after the ledger itself. If one of them exists and the ledger
+does not, the ledger was deleted or moved. Promise kept here: P116.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _MADE_AFTER_THE_LEDGER = (".holders", "-wal", "-journal")
 
 
 def left_beside(path: Path) -> list[Path]:
-    """What a ledger at this path has left. To be asked *before* looking for the ledger itself: one
-    that another process is just creating is there before any of these."""
+    """The files that a ledger at this path left behind. Call this *before* looking for the ledger:
+    another process that is just creating a ledger creates these files after it."""
     beside = [path.with_name(path.name + ending) for ending in _MADE_AFTER_THE_LEDGER]
     return [file for file in beside if os.path.exists(file)]
 
 
 def refuse_to_begin_anew(path: Path, left: list[Path]) -> None:
-    """Refuse to create a ledger where one was. LedgerDeleted names what to remove first."""
+    """Refuse to create a ledger where there was one. LedgerDeleted names the files to remove."""
     if not left:
         return
     names = " and ".join(str(file) for file in left)
@@ -32,6 +32,6 @@ def refuse_to_begin_anew(path: Path, left: list[Path]) -> None:
     raise LedgerDeleted(
         f"There is no ledger at {path}, but {names} {verb} still there: the ledger was deleted or "
         "moved. Nothing was created, because a new ledger knows of no run, and everything would be "
-        "done a second time. Put the ledger back, or restore it from a backup. To begin anew on "
+        "done a second time. Put the ledger back, or restore it from a backup. To start over on "
         f"purpose, remove what it left: rm {shlex.join(map(str, left))}"
     )

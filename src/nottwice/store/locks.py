@@ -1,15 +1,15 @@
-"""Proof of life and death on one host: a lock that the kernel drops when its process dies.
+"""How is a holder proven alive or dead on one host? By a lock that the kernel drops at its death.
 
-Every process locks one byte of a lock file beside the ledger, at a place of its own, for as long as
-it lives. A free byte proves its holder dead, immediately and without a heartbeat, if it is a byte
-of the very file that the holder locked: the file may have been deleted and made anew since. So the
-record of a holder says which file it has locked. A living holder keeps that file open, and its
-inode cannot become another file's.
+Every process locks one byte of a lock file beside the ledger, each at its own offset, for as long
+as it lives. A free byte proves that its holder is dead, immediately and without a heartbeat, but
+only in the very file that the holder locked: the file may have been deleted and recreated since. So
+the record of a holder says which file it locked. A living holder keeps that file open, so its inode
+cannot be reused for another file.
 
-Where the process table can tell, it decides first, because a forked child can inherit the lock of
-a holder that is gone. Another boot proves nothing: images share machine ids, and a volume can move
-to another host while the old one is cut off and alive. Promises kept here: P8 (a live holder, even
-a stopped one, is never taken for dead), P115, P118 (an interrupt leaves nothing locked).
+If the process table has an answer, it decides first, because a forked child can inherit the lock of
+a dead holder. Another boot proves nothing: images share machine ids, and a volume can move to
+another host while the old one is cut off and alive. Promises kept here: P8 (a live holder, even a
+stopped one, is never taken for dead), P115, P118 (an interrupt leaves nothing locked).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ POLL_SECONDS = 0.01
 
 
 class HolderLock:
-    """This process's place in one lock file."""
+    """This process's lock in one lock file."""
 
     def __init__(self, path: Path, *, now: float) -> None:
         self.path = path
@@ -69,11 +69,11 @@ class HolderLock:
         return life
 
     def _life_by_lock(self, record: HolderRecord) -> Life:
-        """The verdict where the process table does not tell."""
+        """The verdict if the process table has no answer."""
         if not self._bytes.is_free(_place_of(record.holder_id)):
             return Life.ALIVE
         here = self.record
-        # Without a boot id (macOS) the name of the host has to do.
+        # Without a boot id (macOS), the host name is the best there is.
         same_system = record.boot_id == here.boot_id if here.boot_id else record.host == here.host
         if same_system and record.lock_file is not None and record.lock_file == here.lock_file:
             return Life.DEAD
@@ -87,18 +87,18 @@ class HolderLock:
         return ours == [self._descriptor]
 
     def is_in_place(self) -> bool:
-        """Whether the file that this process has locked is still the one that others find."""
+        """Whether the file that this process locked is still the one that other processes find."""
         try:
             return _inode(self.path) == self.inode
         except OSError:
             return False
 
     def exclusively(self, place: int, work: Callable[[], T], *, wait_seconds: float) -> T:
-        """Do something while other processes, and other threads of this one, are kept out.
+        """Do something while other processes, and other threads of this one, are excluded.
 
-        Not a context manager: an interrupt (Ctrl-C) could strike between its taking of a lock and
-        the block that gives it back. Here ``with`` takes the guard, and what unlocks the byte is
-        one call into C, so there is no such place.
+        This is not a context manager, because an interrupt (Ctrl-C) could hit between taking the
+        lock and entering the block that releases it. Here ``with`` takes the guard, and the byte is
+        unlocked by a single call into C, so there is no such gap.
         """
         unlock = self._bytes.unlocking(place)
         with self._guard:
@@ -109,15 +109,15 @@ class HolderLock:
                 unlock()
 
     def _lock_within(self, place: int, wait_seconds: float) -> None:
-        # The kernel's own waiting has no end, and the process that has the lock may be stopped
+        # The kernel would wait without a limit, and the process that has the lock may be stopped
         # (D13).
-        nobody = threading.Event()
+        never_set = threading.Event()
         for _ in range(int(wait_seconds / POLL_SECONDS) + 1):
             try:
                 self._bytes.take(place)
                 return
             except BlockingIOError:
-                nobody.wait(POLL_SECONDS)
+                never_set.wait(POLL_SECONDS)
         raise self._taken(wait_seconds)
 
     def _taken(self, wait_seconds: float) -> StoreError:
@@ -127,7 +127,7 @@ class HolderLock:
         )
 
     def forget_after_fork(self) -> None:
-        """Drop the inherited descriptor; the parent's locks are not touched by that."""
+        """Close the inherited descriptor. This does not affect the parent's locks."""
         descriptor, self._descriptor = self._descriptor, -1
         self._bytes.forget()
         with contextlib.suppress(OSError):
@@ -139,7 +139,7 @@ _held_guard = threading.Lock()
 
 
 def hold(path: Path, *, now: float) -> HolderLock:
-    """The lock of this process in the file at ``path``, taken on first use."""
+    """This process's lock in the file at ``path``, taken on first use."""
     with _held_guard:
         with contextlib.suppress(FileNotFoundError):
             known = _held.get(_inode(path))
@@ -167,12 +167,12 @@ os.register_at_fork(after_in_child=_forget_all_after_fork)
 
 
 def _place_of(holder_id: str) -> int:
-    """A byte of its own for every holder, spread over the whole range of file offsets."""
+    """The byte of a holder, spread over the whole range of file offsets."""
     return int.from_bytes(hashlib.sha256(holder_id.encode()).digest()[:8], "big") >> 2
 
 
 def describe_this_process(now: float) -> HolderRecord:
-    """A new holder: this process, with what proves its life and death."""
+    """A new holder: this process, with what proves that it is alive or dead."""
     return HolderRecord(
         holder_id=uuid.uuid4().hex,
         host=socket.gethostname(),
@@ -186,7 +186,7 @@ def describe_this_process(now: float) -> HolderRecord:
 
 
 def _text_of(inode: tuple[int, int]) -> str:
-    """A file as a record names it: device and inode, which all containers of a host see alike."""
+    """A file as a record names it: device and inode, which are the same in all containers."""
     return f"{inode[0]}:{inode[1]}"
 
 

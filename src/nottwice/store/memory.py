@@ -1,7 +1,7 @@
-"""A ledger in memory, with the semantics of the durable ones: for unit tests and dry runs.
+"""A ledger in memory for unit tests and dry runs, with the semantics of the durable stores.
 
-It survives nothing but a ``close()``: a second MemoryStore on the same data stands for the next
-process, and the first one, once closed, for a dead holder.
+It survives only a ``close()``: a second MemoryStore on the same data plays the next process, and
+the first one, once closed, plays a dead holder.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class MemoryStore(StoreBase):
 
     location = ":memory:"
 
-    # Nothing to wait for.
+    # There is nothing to wait for.
     reads_can_block = False
 
     def __init__(self, data: MemoryData | None = None, *, now: float = 0.0) -> None:
@@ -63,5 +63,5 @@ class MemoryStore(StoreBase):
         return self.data
 
     def close(self) -> None:
-        """The holder is gone; the data stays for whoever has it."""
+        """Mark this holder as dead. The data remains usable by other stores."""
         self.data.alive.discard(self._holder.holder_id)

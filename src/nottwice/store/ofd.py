@@ -1,12 +1,12 @@
 """How does a process lock bytes of a file so that no other code in it can drop the lock?
 
-A POSIX lock belongs to the process: closing *any* descriptor of the file drops it, also one that a
+A POSIX lock belongs to the process: closing *any* descriptor of the file drops it, even one that a
 backup or a search through the folder opened for a moment. An OFD lock (open file description) ends
-with the last descriptor of the one ``open`` that it was taken through. A forked child inherits such
-a descriptor, so a lock that is held does not prove that the process which took it is alive.
+when the last descriptor of the ``open`` that took it is closed. A forked child inherits such a
+descriptor, so a held lock does not prove that the process that took it is alive.
 
-Only Linux has OFD locks. Elsewhere, and where the kernel refuses them, POSIX locks take their
-place. Both kinds respect each other. Promise kept here: P115.
+Only Linux has OFD locks. Elsewhere, and where the kernel refuses them, POSIX locks are used. Both
+kinds respect each other. Promise kept here: P115.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _GET: int = getattr(fcntl, "F_OFD_GETLK", -1)
 
 
 def described(kind: int, place: int, length: int = 1) -> bytes:
-    """A lock of some bytes as the kernel wants it described."""
-    # It wants 0 for the process id of an OFD lock.
+    """The kernel's description of a lock of some bytes."""
+    # The process id of an OFD lock must be 0.
     return _FLOCK.pack(kind, os.SEEK_SET, place, length, 0)
 
 
@@ -36,21 +36,21 @@ class ByteLocks:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self.outlive_other_descriptors = _takes_ofd_locks(descriptor)
-        """Whether no ``close`` elsewhere in this process drops them."""
+        """Whether the locks survive a ``close`` elsewhere in this process."""
 
     def forget(self) -> None:
-        """Use the descriptor no more: it was closed, and its number may mean another file."""
+        """Stop using the descriptor: it was closed, and its number may mean another file."""
         self._descriptor = -1
 
     def take(self, place: int) -> None:
-        """Lock a byte without waiting. Raises BlockingIOError if it is locked already."""
+        """Lock a byte without waiting. Raises BlockingIOError if it is already locked."""
         if self.outlive_other_descriptors:
             fcntl.fcntl(self._descriptor, SET, described(fcntl.F_WRLCK, place))
         else:
             fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
 
     def unlocking(self, place: int) -> Callable[[], object]:
-        """What unlocks a byte, without a line of Python in which an interrupt could strike."""
+        """A function that unlocks a byte and has no line of Python where an interrupt can hit."""
         if self.outlive_other_descriptors:
             return functools.partial(
                 fcntl.fcntl, self._descriptor, SET, described(fcntl.F_UNLCK, place)
@@ -58,12 +58,12 @@ class ByteLocks:
         return functools.partial(fcntl.lockf, self._descriptor, fcntl.LOCK_UN, 1, place)
 
     def is_free(self, place: int) -> bool:
-        """Whether no lock is on a byte but those that were taken through this descriptor."""
+        """Whether a byte has no lock except those taken through this descriptor."""
         if self.outlive_other_descriptors:
             found = fcntl.fcntl(self._descriptor, _GET, described(fcntl.F_RDLCK, place))
             return bool(_FLOCK.unpack(found)[0] == fcntl.F_UNLCK)
         try:
-            # Shared, so that two processes that look do not take each other for the holder.
+            # A shared lock, so that two processes that check do not take each other for the holder.
             fcntl.lockf(self._descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, place)
         except OSError:
             return False
@@ -75,7 +75,7 @@ def _takes_ofd_locks(descriptor: int) -> bool:
     if SET < 0:
         return False
     try:
-        # Unlocking what is not locked changes nothing, and some sandboxes refuse it.
+        # Unlocking a byte that is not locked changes nothing. Some sandboxes refuse the command.
         fcntl.fcntl(descriptor, SET, described(fcntl.F_UNLCK, 0))
     except OSError:
         return False

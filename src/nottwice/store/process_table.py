@@ -1,9 +1,9 @@
-"""Is the process that a record names still there, as far as the process table of Linux tells?
+"""Is the process that a record names still running, according to the Linux process table?
 
-It tells only about this boot and this pid namespace, and only if /proc is mounted for it: a program
-in a new namespace may still see the /proc of the old one, where its process ids mean others. A
-mount with ``hidepid`` hides processes that exist. What cannot be told is None, and proves nothing.
-Promises kept here: P8, P57, P115.
+The table answers only for this boot and this pid namespace, and only if the right /proc is mounted:
+a program in a new namespace may still see the /proc of the old one, where its process ids belong to
+other processes. A mount with ``hidepid`` hides processes that exist. If the table gives no answer,
+the result is None, which proves nothing. Promises kept here: P8, P57, P115.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def pid_namespace() -> str:
 
 
 def life_of(record: HolderRecord, *, here: HolderRecord) -> Life | None:
-    """Whether the very process of a record is still in the table; None: this cannot be told."""
+    """Whether exactly the process of a record is still in the table; None if that is unknown."""
     seen_from_here = (record.boot_id, record.pid_namespace) == (here.boot_id, here.pid_namespace)
     if not (seen_from_here and record.boot_id and record.pid_namespace and record.pid_started):
         return None
@@ -42,7 +42,7 @@ def life_of(record: HolderRecord, *, here: HolderRecord) -> Life | None:
 
 
 def start_of(pid: int) -> str:
-    """When a process started, as the kernel counts; empty if it is gone or cannot be told."""
+    """When a process started, in the kernel's units; empty if it ended or this is unknown."""
     fields = _fields_of(pid)
     return fields[19] if len(fields) > 19 and fields[0] not in _ENDED else ""
 
@@ -67,14 +67,14 @@ def _fields_of(pid: int) -> list[str]:
 
 
 def _is_of_this_namespace() -> bool:
-    """Whether /proc shows the processes of our own pid namespace, under the ids they have in it.
+    """Whether /proc shows the processes of our own pid namespace, with the ids they have in it.
 
     NSpid lists the ids of this process, from the namespace of the mount down to its own.
     """
     for line in read_text("/proc/self/status").splitlines():
         if line.startswith("NSpid:"):
             return line.split()[1:] == [str(os.getpid())]
-    # Kernels before 4.1 do not say so.
+    # Kernels before 4.1 have no NSpid line.
     try:
         return os.readlink("/proc/self") == str(os.getpid())
     except OSError:
@@ -82,7 +82,7 @@ def _is_of_this_namespace() -> bool:
 
 
 def _exists(pid: int) -> bool:
-    """Whether the kernel knows the process, also where /proc does not show it."""
+    """Whether the kernel knows the process, even if /proc does not show it."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -1,12 +1,12 @@
 """What must hold before a commit, and what does it change? The rules, over records in memory.
 
-These are the only rules. The ledger in memory keeps such records and nothing else; the one of JSON
-files reads them from a file and writes them back; the SQL stores load what the rules look at, and
-make the statements that follow (sql_plan.py).
+These are the only rules. The store in memory keeps such records and nothing else. The JSON store
+reads them from a file and writes them back. The SQL stores load what the rules need and then
+execute the statements that follow from them (sql_plan.py).
 
-A precondition holds if the store shows what the writer saw, or, for a repeated commit, exactly what
-it writes itself. A likeness does not count: two processes that act at the same moment write alike.
-Promises kept here: P5 (every precondition is checked before the first change), P6, P7, P9.
+A precondition holds if the store shows what the writer saw or, for a repeated commit, exactly what
+the commit writes. Similar is not enough: two processes that act at the same moment write similar
+rows. Promises kept here: P5 (every precondition is checked before the first change), P6, P7, P9.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _WAITING = (ReviewStatus.OPEN, ReviewStatus.DECIDED)
 
 
 def _visits(identity: CallIdentity, row: CallRow) -> Iterator[tuple[str, str]]:
-    """Every visit that a call is in: of its own step, and of those around it."""
+    """Every visit that a call belongs to: of its own step, and of the steps around it."""
     run, checkpoint = identity.workflow_id, identity.checkpoint_id
     yield run, checkpoint
     end = checkpoint.rfind("/")
@@ -63,11 +63,11 @@ def _visits(identity: CallIdentity, row: CallRow) -> Iterator[tuple[str, str]]:
         end = checkpoint.rfind("/", 0, end)
 
 
-# What records are found by (P170). A group that a record is not in is not in what it yields.
+# How records are found (P170). Each function yields the groups that a record belongs to.
 _CALLS = {
     "run": lambda identity, row: (identity.workflow_id,),
     "key": lambda identity, row: () if row.key is None else ((identity.tool_name, row.key),),
-    # None stands for all runs.
+    # None means all runs.
     "in_doubt": lambda identity, row: (identity.workflow_id, None) if row.status.in_doubt else (),
     "visit": _visits,
 }
@@ -94,9 +94,9 @@ _RUNS = {"parent": lambda run_id, run: () if run.parent_id is None else (run.par
 
 
 class MemoryData:
-    """The records of a ledger, or of one run of it, each under what identifies it.
+    """The records of a ledger, or of one of its runs, each by its key.
 
-    What no one has asked for is not there yet: a commit looks at two or three kinds of records.
+    A kind of record is created when it is first used, because a commit looks at only two or three.
     """
 
     guard: threading.RLock
@@ -111,9 +111,9 @@ class MemoryData:
     graphs: dict[str, GraphRecord]
     charges: Indexed[tuple[str, str], ChargeRecord]
     shown: dict[tuple[str, float | None, str], int]
-    """What a database has summed up itself, by what ``charged`` was asked."""
+    """Sums that a database has computed itself, by the arguments of ``charged``."""
     fences: dict[str, tuple[str | None, int]]
-    """By run its holder and epoch, where no more than that was loaded of the run."""
+    """The holder and epoch of each run of which only these were loaded."""
     holders: dict[str, HolderRecord]
     alive: set[str]
 
@@ -123,27 +123,27 @@ class MemoryData:
     def __getattr__(self, name: str) -> Any:
         if name not in _MADE_BY:
             raise AttributeError(name)
-        # Two threads that ask at the same moment get the same one.
+        # Two threads that ask at the same moment get the same object.
         return self.__dict__.setdefault(name, _MADE_BY[name]())
 
     def list_runs(self) -> list[RunRecord]:
-        """All runs, as they are at this moment."""
+        """All runs at this moment."""
         with self.guard:
             return list(self.runs.values())
 
     def copy(self) -> MemoryData:
-        """The same records, to be changed; the records themselves never change."""
+        """A copy to change. The records themselves are immutable."""
         return MemoryData(
             **{name: getattr(self, name).copy() for name in (*_KEPT_BY, *_KEPT_AS_KEYS)}
         )
 
     def update(self, other: MemoryData) -> None:
-        """Take in all records of another one."""
+        """Add all records of another MemoryData."""
         for name in (*_KEPT_BY, *_KEPT_AS_KEYS):
             getattr(self, name).update(getattr(other, name))
 
     def add(self, table: Table[Any], records: Iterable[Any]) -> None:
-        """Take records in, as they were read."""
+        """Add records that were read from a table."""
         name = "calls" if table is CALLS else table.name
         if name in _KEPT_AS_KEYS:
             getattr(self, name).update(dict.fromkeys(records))
@@ -178,9 +178,9 @@ _KEPT_BY: dict[str, Callable[[Any], Any]] = {
     "graphs": attrgetter("graph_id"),
     "charges": attrgetter("meter", "call_id"),
 }
-"""What records are found by."""
+"""The key of each kind of record."""
 _KEPT_AS_KEYS = ("evidence", "audit")
-"""What is only ever added to, and each at most once."""
+"""Records that are only ever added, each at most once."""
 
 
 def check(data: MemoryData, commit: Commit) -> None:
@@ -277,7 +277,7 @@ def _check_charge(data: MemoryData, write: ChargeWrite) -> None:
 
 
 def key_conflict_text(row: CallRow, *, other_run: str) -> str:
-    """What to tell someone who used one key for two different things."""
+    """The error text for a key that was used for two different calls."""
     return (
         f"Tool {row.identity.tool_name!r} was called with the idempotency key {row.key!r}, which "
         f"run {other_run!r} already used with different arguments. Nothing was sent. Make the "
@@ -287,23 +287,23 @@ def key_conflict_text(row: CallRow, *, other_run: str) -> str:
 
 
 def both_pure(known: CallRow, row: CallRow) -> bool:
-    """Whether a row may replace another whatever state that is in.
+    """Whether a row may replace another, whatever state the other is in.
 
-    Results of pure tools ride in commits of others, and one more computation is as good as the
-    last: such a row must never be the reason why the receipt of an effect is refused.
+    The results of pure tools are written as part of other commits, and a new result is as good as
+    the old one. Such a row must never be the reason why the receipt of an effect is refused.
     """
     return not (known.replay_class.effectful or row.replay_class.effectful)
 
 
 def may_be_removed(known: RunRecord | None, removal: Removal) -> bool:
-    """Whether a run is over and as it was seen, or was removed by this very commit before."""
+    """Whether a run is finished and unchanged since it was read, or this same commit removed it."""
     if known is None or known.status in (RunStatus.RUNNING, RunStatus.WAITING):
         return False
     return known.epoch == removal.after_epoch or RUNS.same(known, removal.run)
 
 
 def may_take(known: EventRecord, event: EventRecord) -> bool:
-    """Whether an event may be taken: nobody has it yet, or the very same call took it before."""
+    """Whether an event can be received: it was not received yet, or by this very call."""
     return known.received_by in (None, event.received_by)
 
 
@@ -326,7 +326,7 @@ def _has_failed(row: CallRow | None) -> bool:
 
 
 def apply(data: MemoryData, commit: Commit) -> None:
-    """Make the changes of a commit that was checked. Nothing in here can be refused any more."""
+    """Make the changes of a commit that passed ``check``. Nothing is refused from here on."""
     if commit.claim is not None:
         data.runs[commit.workflow_id] = commit.claim.run
     for write in commit.calls:
@@ -336,7 +336,7 @@ def apply(data: MemoryData, commit: Commit) -> None:
     for review_write in commit.reviews:
         data.reviews[review_write.review.review_id] = review_write.review
     for item in commit.evidence:
-        # The same words about the same attempt at the same time are one item.
+        # The same text about the same attempt at the same time is one item.
         known = data.evidence.keys_of("call", (item.workflow_id, item.call_id))
         said = {replace(one, result=None) for one in known}
         if replace(item, result=None) not in said:
@@ -390,8 +390,8 @@ def _remove(data: MemoryData, removal: Removal) -> None:
 
 
 def _mark(data: MemoryData, step: StepRecord) -> None:
-    """A step begins once; and what is done stays done, because a commit that another one overtook
-    may still carry the mark of before."""
+    """Write a step. Its start is written once. A step that is done stays done, because a delayed
+    commit may still carry its earlier state."""
     where = (step.workflow_id, step.node_id, step.checkpoint_id)
     known = data.steps.setdefault(where, step)
     if known.status is not StepStatus.DONE:
@@ -402,13 +402,13 @@ def _tell_or_take(data: MemoryData, event: EventRecord) -> None:
     where = (event.workflow_id, event.event_id)
     known = data.events.setdefault(where, event)
     if event.received_by is not None:
-        # Who takes it does not change what was told.
+        # Receiving an event does not change its content.
         received_by, received_at = event.received_by, event.received_at
         data.events[where] = replace(known, received_by=received_by, received_at=received_at)
 
 
 def _kept(data: MemoryData, row: CallRow) -> CallRow:
-    """The row with what is never recomputed once it was stored (P9)."""
+    """The row, with the values that never change once they are stored (P9)."""
     found = data.calls.get(row.identity)
     if found is None:
         return row
@@ -418,7 +418,7 @@ def _kept(data: MemoryData, row: CallRow) -> CallRow:
 
 
 def open_reviews(data: MemoryData, workflow_id: str | None) -> list[Review]:
-    """Reviews that are open, or decided and not used yet, oldest first."""
+    """Reviews that are open, or decided but not used yet, oldest first."""
     found = data.reviews.of("waiting", workflow_id)
     return sorted(found, key=lambda review: (review.opened_at, review.review_id))
 
@@ -427,11 +427,11 @@ _OVER = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.ABORTED, RunStatus.REM
 
 
 def ready_since(data: MemoryData, run: RunRecord, *, now: float) -> float | None:
-    """Since when a run of a graph can go on that nobody holds.
+    """Since when a run of a graph that has no holder can continue; None if it cannot.
 
-    None: somebody holds it, it is over, or what it waits for has not come. (A run that failed is
-    over until somebody asks for it again; a fork belongs to whoever made it.) Only a timer is a
-    matter of the clock: one that was put back must not hide a run that was written down before.
+    It cannot if it has a holder, is over, or still waits. A failed run is over until a caller asks
+    for it again, and workers never take a fork. The clock matters only for timers: a clock that was
+    set back must not hide a run that was recorded before.
     """
     if run.graph_id is None or run.origin is not None or run.holder_id is not None:
         return None
@@ -440,24 +440,24 @@ def ready_since(data: MemoryData, run: RunRecord, *, now: float) -> float | None
     if run.status is not RunStatus.WAITING:
         return None
     if any(_has_come(data, run, wait) for wait in run.waits):
-        # A run that was given up has heard of nothing since.
+        # Only a holder updates a run, so this is when the run was released.
         return run.updated_at
     return run.wake_at if run.wake_at is not None and run.wake_at <= now else None
 
 
 def has_come(data: MemoryData, run: RunRecord, *, now: float) -> bool:
-    """Whether something that a run waits for has come."""
+    """Whether anything that a run waits for has arrived."""
     is_due = run.wake_at is not None and run.wake_at <= now
     return is_due or any(_has_come(data, run, wait) for wait in run.waits)
 
 
 def is_run_of(graph_id: str | None, graph: str) -> bool:
-    """Whether a run that is bound to ``graph_id`` is one of a graph, by its name or its id."""
+    """Whether ``graph`` is the name or the id of the graph that a run is bound to."""
     return graph_id is not None and graph in (graph_id, graph_id.rpartition("@")[0])
 
 
 def is_expired(run: RunRecord, *, ended_before: float, due_before: float) -> bool:
-    """Whether retention should look at a run, and with it at those that it has spawned."""
+    """Whether retention should look at a run, and so at the runs that it spawned."""
     if run.root_id is not None or run.status not in _OVER:
         return False
     if run.status is RunStatus.REMOVED:

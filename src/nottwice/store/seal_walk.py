@@ -1,6 +1,6 @@
-"""Looking for what does not fit in a sealed ledger, and sealing what is there already (L9).
+"""How does a store find what does not fit in a sealed ledger, and seal existing rows (L9)?
 
-The same questions for every SQL store. Promise kept here: P97.
+Every SQL store asks the same questions. Promise kept here: P97.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from nottwice.store.table import Row, Table
 from nottwice.store.tables import CALLS, EVENTS, GRAPHS, OF_RUNS, RUNS
 
 Ask = Callable[[str, dict[str, Any]], list[Any]]
-"""Makes the statement of this name and gives the rows that it found."""
+"""Executes the statement of this name and returns the rows that it found."""
 
 
 def flaws(ask: Ask, workflow_id: str, sealing: Sealing, *, thorough: bool) -> list[str]:
-    """What does not add up; ``thorough``: and every row that is not believed."""
+    """What does not add up. ``thorough`` also checks the seal of every row."""
     if workflow_id == LEDGER:
         found = [
-            f"run {name!r} is not there any more, and rows of it are"
+            f"run {name!r} no longer exists, but rows of it do"
             for (name,) in sorted(ask("strays", {}))
             if name != LEDGER
         ]
@@ -39,11 +39,11 @@ def flaws(ask: Ask, workflow_id: str, sealing: Sealing, *, thorough: bool) -> li
 def adopt(ask: Ask, workflow_id: str, sealing: Sealing) -> None:
     """Seal everything of a run, or of the ledger itself, as it is now.
 
-    To be called within a transaction.
+    Call it within a transaction.
     """
     if sealing.seals is None:
         raise KeyMissing(
-            "Without a key nothing can be sealed. Nothing was changed. Make one: nottwice key"
+            "Nothing can be sealed without a key. Nothing was changed. Make one: nottwice key"
         )
     if workflow_id == LEDGER:
         _seal(ask, GRAPHS, ask("graphs", {}), sealing)
@@ -75,7 +75,7 @@ def _newest(ask: Ask, workflow_id: str) -> int:
 def _flaws_of_run(ask: Ask, workflow_id: str, sealing: Sealing) -> list[str]:
     found = _run_and_head(ask, workflow_id)
     if found is None:
-        return [f"run {workflow_id!r} is not there"]
+        return [f"run {workflow_id!r} does not exist"]
     run, head = found
     ((calls, writes),) = ask("totals", {"workflow_id": workflow_id})
     newest = _newest(ask, workflow_id)
@@ -95,7 +95,7 @@ def _flaws_of_order(
 ) -> list[str]:
     found = _run_and_head(ask, workflow_id)
     if found is None or RUNS.value(found[0], "status") == RunStatus.REMOVED.value:
-        # What retention has left of it has gaps.
+        # Retention removed some calls, so the numbers of the remaining ones have gaps.
         return []
     _, head = found
     return flaws_of_order(sealing, workflow_id, [CALLS.value(row, "nth") for row in calls], head)
@@ -110,8 +110,8 @@ def _adopt_run(ask: Ask, workflow_id: str, sealing: Sealing) -> None:
     run, _ = found
     if RUNS.value(run, "holder_id") is not None:
         raise RunBusy(
-            f"Run {workflow_id!r} is driven at this moment, or its process was killed. Nothing "
-            "was sealed. Stop whoever drives it and open it once more, so that it waits.",
+            f"Run {workflow_id!r} is being driven, or its process was killed. Nothing was sealed. "
+            "Stop the process that drives it, then open the run once more so that it waits.",
             run_id=workflow_id,
         )
     head = Head()

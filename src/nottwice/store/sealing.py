@@ -1,10 +1,9 @@
-"""What a SQL store seals when it writes and checks when it reads, if somebody gave it a key (L9).
+"""What does a SQL store seal when it writes, and check when it reads, if it has a key (L9)?
 
-Every row ends with its seal. The calls of a run are numbered, too, and the run keeps a head over
-them (seal.py). Whoever holds a run is the only one who writes its calls, so this process
-knows the heads of the runs that it drives; it forgets them all when a transaction fails, and reads
-them again. Nothing here is trusted that was not read, or written and made durable.
-Promise kept here: P97.
+Every row ends with its seal. The calls of a run are also numbered, and the run keeps a head over
+them (seal.py). Only the holder of a run writes its calls, so this process knows the heads of the
+runs that it drives. When a transaction fails, it forgets all heads and reads them again. It trusts
+only what it has read, or what it wrote and made durable. Promise kept here: P97.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ _IN_DOUBT = ("PENDING", "UNKNOWN")
 
 
 class Numbers(NamedTuple):
-    """The place of a call among those of its run, and how often its row was written."""
+    """The position of a call within its run, and how often its row was written."""
 
     nth: int
     writes: int
 
 
 class Sealing:
-    """Seals and checks rows for one store of one process; without a key it does neither."""
+    """Seals and checks rows for one store of one process. Without a key it does neither."""
 
     def __init__(self, seals: Seals | None) -> None:
         self.seals = seals
@@ -41,7 +40,7 @@ class Sealing:
         self._numbers: dict[str, Numbers] = {}
 
     def describe(self) -> str:
-        """Whether rows are sealed, as the log says it."""
+        """Whether rows are sealed, as a text for the log."""
         if self.seals is None:
             return "rows are not sealed: no key was given"
         return f"rows are sealed with key {self.seals.keyring.current.id}"
@@ -49,20 +48,20 @@ class Sealing:
     # Rows
 
     def put(self, table: Table[Any], row: Row) -> tuple[Any, ...]:
-        """A row as it is written: with its seal, if there is a key."""
+        """The row to write: with its seal, if there is a key."""
         if self.seals is None or not table.is_sealed:
             return tuple(row)
         return table.changed(row, seal=self.seals.seal(table.name, table.under_seal(row)))
 
     def claimed(self, row: Row, found: Row) -> tuple[Any, ...]:
-        """The record of a run that was there; whoever takes it over does not vouch for it."""
+        """The record of an existing run that is claimed. A claim does not repair a bad seal."""
         same = RUNS.under_seal(row) == RUNS.under_seal(found)
         if self.seals is None or same or self.flaw(RUNS, found) is not None:
             return RUNS.changed(row, seal=RUNS.value(found, "seal"))
         return self.put(RUNS, row)
 
     def check(self, table: Table[Any], found: list[Any]) -> list[Any]:
-        """The same rows, if all are as nottwice wrote them; else LedgerTampered."""
+        """The same rows, if all are as nottwice wrote them; otherwise raises LedgerTampered."""
         if self.seals is not None:
             for row in found:
                 flaw = self.flaw(table, row)
@@ -71,14 +70,14 @@ class Sealing:
         return found
 
     def flaw(self, table: Table[Any], row: Row) -> str | None:
-        """Why a row cannot be believed."""
+        """Why a row cannot be believed; None if it can."""
         assert self.seals is not None
         return self.seals.flaw(table.name, table.under_seal(row), table.value(row, "seal"))
 
     # Heads
 
     def check_may_write(self, workflow_id: str, head: str | None) -> None:
-        """Refuse to write beside a seal without the key: what is written would not be believed."""
+        """Refuse to write to a sealed run without the key: those rows would not be believed."""
         if self.seals is None and head is not None:
             raise KeyMissing(
                 f"Run {workflow_id!r} is sealed, and no key was given. Nothing was written. Set "
@@ -86,17 +85,17 @@ class Sealing:
             )
 
     def known_head(self, workflow_id: str, epoch: int) -> Head | None:
-        """The head of a run that this process drives since this epoch."""
+        """The head of a run that this process has been driving since this epoch."""
         return self._heads.get((workflow_id, epoch))
 
     def known_numbers(self, call_id: str) -> Numbers | None:
-        """The numbers of a call that this process has written, and that is not over yet."""
+        """The numbers of a call that this process wrote and that is not finished yet."""
         return self._numbers.get(call_id)
 
     def remember(
         self, workflow_id: str, epoch: int, head: Head, numbers: dict[str, Numbers | None]
     ) -> None:
-        """Take note of what was written; until it is durable, ``forget`` takes it back."""
+        """Remember what was written. If it does not become durable, ``forget`` discards it."""
         if len(self._heads) + len(self._numbers) > _MOST_REMEMBERED:
             self.forget()
         self._heads[(workflow_id, epoch)] = head
@@ -107,13 +106,13 @@ class Sealing:
                 self._numbers[call_id] = known
 
     def forget(self) -> None:
-        """Know nothing any more: a transaction failed, and nobody knows which writes are there."""
+        """Forget everything: a transaction failed, so it is unknown which writes were kept."""
         self._heads.clear()
         self._numbers.clear()
 
 
 class HeadChange:
-    """What one commit adds to the head of its run, while it is planned."""
+    """What one commit adds to the head of its run, collected while the commit is planned."""
 
     def __init__(self, sealing: Sealing, commit: Commit, head: str | None) -> None:
         self._sealing = sealing
@@ -125,34 +124,34 @@ class HeadChange:
         self._numbers: dict[str, Numbers | None] = {}
 
     def add(self, row: Row) -> tuple[Any, ...]:
-        """The row of a call that is new: numbered and sealed."""
+        """The row of a new call, numbered and sealed."""
         if self._sealing.seals is None:
             return tuple(row)
         self._added += 1
         return self._sealed(row, Numbers(self._head().rows + self._added, 1))
 
     def change(self, row: Row, found: Row) -> tuple[Any, ...]:
-        """The row of a call that was there; a commit that is repeated leaves it as it is."""
-        # As it will be stored: what never changes about a call stays as it was.
+        """The new row of an existing call; unchanged if the commit is a repetition."""
+        # The row as it will be stored: what never changes about a call stays the same.
         said = CALLS.changed(found, **{name: CALLS.value(row, name) for name in CHANGING})
         if self._sealing.seals is None or said == tuple(found):
             return said
         if self._sealing.flaw(CALLS, found) is not None:
-            # What came of the call is kept, but not vouched for: its seal goes on not to fit.
+            # The outcome of the call is kept, but not sealed: the bad seal stays bad.
             return said
         numbers = Numbers(CALLS.value(found, "nth"), CALLS.value(found, "writes") + 1)
         return self._sealed(said, numbers)
 
     def remove(self, found: Row) -> None:
-        """A call is taken away, as retention does."""
+        """Record that a call is removed, as retention does."""
         self._added -= 1
         self._written -= CALLS.value(found, "writes")
         self._seals.append(f"without {CALLS.value(found, 'seal')}")
 
     def head(self, *, newest: int | None = None) -> str | None:
-        """The head after this commit, to be written with it; None: it is what it was.
+        """The head after this commit, to be written with it; None if it does not change.
 
-        ``newest``: the newest checkpoint, if this commit took one away.
+        ``newest``: the newest remaining checkpoint, if this commit removed one.
         """
         seals, commit = self._sealing.seals, self._commit
         ended = _end_of(commit)
@@ -164,7 +163,7 @@ class HeadChange:
         except LedgerTampered:
             if self._seals or versions:
                 raise
-            # It ends, and nobody believes it any more as it is.
+            # The run only ends. Its head does not fit already, and stays that way.
             return None
         link = seals.link(before, self._seals) if self._seals else before.link
         version = max(newest if newest is not None else before.version, *versions, -1)
@@ -186,7 +185,7 @@ class HeadChange:
         if self._before is None:
             assert self._sealing.seals is not None
             run = self._commit.workflow_id
-            # Who does not hold the run knows nothing about it that others may not have changed.
+            # Other processes may change a run that this process does not hold.
             epoch = _epoch(self._commit)
             known = self._sealing.known_head(run, epoch) if epoch >= 0 else None
             self._before = known or self._sealing.seals.head_from_text(run, self._text)
@@ -209,7 +208,7 @@ def _end_of(commit: Commit) -> str:
 def flaws_of_run(
     sealing: Sealing, run: Row, head: str | None, *, calls: int, writes: int, newest: int
 ) -> list[str]:
-    """What does not add up in a run: its own row, and its head against what is there."""
+    """What does not add up in a run: its own row, and its head compared with its rows."""
     assert sealing.seals is not None
     name = RUNS.value(run, "workflow_id")
     flaw = sealing.flaw(RUNS, run)
@@ -219,40 +218,40 @@ def flaws_of_run(
     except LedgerTampered as error:
         return [*flaws, str(error)]
     if calls != said.rows:
-        flaws.append(f"run {name!r} has {calls:,} calls, and its head says {said.rows:,}")
+        flaws.append(f"run {name!r} has {calls:,} calls, but its head says {said.rows:,}")
     elif writes != said.writes:
         flaws.append(
-            f"the calls of run {name!r} were written {writes:,} times, and its head says "
-            f"{said.writes:,}: some say what they said before"
+            f"the calls of run {name!r} were written {writes:,} times, but its head says "
+            f"{said.writes:,}: some rows were set back to an earlier state"
         )
     if newest != said.version:
         flaws.append(
-            f"the newest checkpoint of run {name!r} is {newest}, and its head says {said.version}"
+            f"the newest checkpoint of run {name!r} is {newest}, but its head says {said.version}"
         )
     status = RunStatus(RUNS.value(run, "status"))
     if status.is_final and status.value != said.ended:
-        flaws.append(f"run {name!r} is called {status.value}, and its head does not say so")
+        flaws.append(f"run {name!r} has the status {status.value}, but its head does not say so")
     return flaws
 
 
 def flaws_of_order(
     sealing: Sealing, name: str, numbers: Sequence[int], head: str | None
 ) -> list[str]:
-    """What the numbers of a run's calls say about calls that are gone or have changed places."""
+    """What the numbers of a run's calls show: calls that are missing or out of order."""
     assert sealing.seals is not None
     flaws = []
     if list(numbers) != sorted(numbers):
-        flaws.append(f"calls of run {name!r} have changed places")
+        flaws.append(f"calls of run {name!r} are out of order")
     last = max(numbers, default=0)
     known = set(numbers)
     missing = [str(nth) for nth in range(1, last + 1) if nth not in known]
     if missing:
         shown = ", ".join(missing[:_MOST_NAMED]) + (" …" if len(missing) > _MOST_NAMED else "")
-        flaws.append(f"from the middle of run {name!r} calls are gone: {shown}")
+        flaws.append(f"calls are missing from the middle of run {name!r}: {shown}")
     with contextlib.suppress(LedgerTampered):
         rows_ever = sealing.seals.head_from_text(name, head).rows
         if last < rows_ever:
-            flaws.append(f"from the end of run {name!r} calls are gone: all after {last:,}")
+            flaws.append(f"calls are missing from the end of run {name!r}: all after {last:,}")
     return flaws
 
 
@@ -260,5 +259,5 @@ def not_believed(table: Table[Any], row: Row, flaw: str) -> LedgerTampered:
     where = list(table.where(row))
     return LedgerTampered(
         f"The ledger holds a row of {table.name} that is not believed: {flaw}. It is at {where!r}. "
-        "Nothing was done on the strength of it. See all that does not fit: nottwice audit --verify"
+        "nottwice did not act on it. List everything that does not fit: nottwice audit --verify"
     )

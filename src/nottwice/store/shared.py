@@ -1,16 +1,16 @@
-"""Sharing commits: many runs, one fsync.
+"""How do many runs share one fsync? By sharing commits.
 
-A caller that is alone commits inline, in its own thread. Of those who arrive meanwhile the first
-leads the next batch, for all. There is no writer thread; only callers that must not block (event
-loops) are led by a small pool thread. Success is reported after COMMIT, never before.
+A caller that is alone commits inline, in its own thread. Of the callers that arrive meanwhile, the
+first leads the next batch for all of them. There is no writer thread. Only callers that must not
+block (event loops) are led by a small pool thread. Success is reported after COMMIT, never before.
 
-An interrupt (KeyboardInterrupt) strikes the main thread between any two instructions, so the main
-thread has no duties to others: it commits alone, or joins a batch that somebody else leads. The
-lead is a lock that is only ever taken by ``with``, which no interrupt can leave behind.
+An interrupt (KeyboardInterrupt) can hit the main thread between any two instructions, so no other
+thread may depend on the main thread: it commits alone, or joins a batch that another thread leads.
+The lead is a lock that is only ever taken by ``with``, so an interrupt cannot leave it locked.
 
-Of the threads that a batch was committed for only a few are woken at once, and each of them wakes
-one more. Were all woken together, most would only wait again, for the interpreter's lock, and
-fight over it with whoever commits the next batch: twice as many changes of thread a call.
+When a batch is committed, only a few of its threads are woken, and each of them wakes one more. If
+all were woken together, most would only wait again for the interpreter's lock and compete for it
+with the thread that commits the next batch, with twice as many thread switches per call.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class SharedCommits:
         self._guard = threading.Lock()
         self._waiting: deque[_Member] = deque()
         self._next: object | None = None
-        """Who will lead the next batch: a waiting member, or this object for the pool thread."""
+        """The leader of the next batch: a waiting member, or this object for the pool thread."""
         self._will_look: asyncio.AbstractEventLoop | None = None
-        """The event loop that was told last to find a leader, until it has looked for one."""
+        """The event loop that was last asked to find a leader, until it has done so."""
         self._pool: ThreadPoolExecutor | None = None
-        # A forked child, in which another thread may be the main one, opens its store anew.
+        # In a forked child another thread may be the main one; there the store opens again.
         self._main_thread = threading.main_thread().ident
 
     def commit(self, commit: Commit) -> None:
@@ -62,24 +62,24 @@ class SharedCommits:
         soon = Soon()
         with self._guard:
             self._waiting.append(_Member(commit, soon))
-            led_by_nobody = self._next is None
-        if led_by_nobody:
+            without_leader = self._next is None
+        if without_leader:
             if soon.loop is None:
                 self._find_leader()
             elif soon.loop is not self._will_look:
-                # Once all tasks that can go on now have said what they want to commit: one batch.
+                # Runs after all ready tasks have asked for their commits, so that they share one.
                 soon.loop.call_soon(self._find_leader)
-                # Again: an interrupt that strikes as the loop calls the first one loses it.
+                # Twice, because an interrupt during the first callback would lose it.
                 soon.loop.call_soon(self._find_leader)
-                # Noted down last: an interrupt in between costs a needless look.
+                # Set last: an interrupt before this line costs only a superfluous callback.
                 self._will_look = soon.loop
         return soon
 
     def _find_leader(self) -> None:
-        """Let the pool thread lead those who wait, unless somebody else already will."""
+        """Let the pool thread lead the waiting members, unless they already have a leader."""
         self._will_look = None
         with self._guard:
-            # Noted down last: an interrupt in between costs a needless look, not the lead.
+            # Set last: an interrupt before that costs a superfluous batch, not the leader.
             asked = self._next is not None or not self._waiting or self._ask_pool()
             if asked and self._next is None and self._waiting:
                 self._next = self
@@ -87,16 +87,16 @@ class SharedCommits:
             self._lead_batch()
 
     def close(self) -> None:
-        """Wait for what is under way and give the pool thread back."""
+        """Wait for commits in progress and release the pool thread."""
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.shutdown(wait=True)
         if self._waiting:
-            # Their event loop was about to find a leader, and may never run again.
+            # Their event loop was going to find a leader, but may never run again.
             self._lead_batch()
 
     def _commit_without_duties(self, commit: Commit) -> BaseException | None:
-        """The main thread: in a batch if somebody is still there to lead it, and else alone."""
+        """Commit for the main thread: in a batch that has a leader, or else alone."""
         with self._guard:
             member = _Member(commit, wakes=False) if self._next is not None else None
             if member is not None:
@@ -114,18 +114,18 @@ class SharedCommits:
             leads = self._next is None
             if leads:
                 self._next = member
-                # It has other things to do first, whenever it leads more than one batch.
+                # It may lead more batches before it returns, so it cannot wake others in time.
                 member.wakes = False
         if leads:
             self._lead_batch()
-        # Who leads may still have to wait: a full batch goes on without it, led by somebody else.
+        # The leader may still have to wait: if the batch was full, another leader commits for it.
         member.wait()
         return member.error
 
     def _lead_batch(self) -> None:
-        """Commit for all who wait, give up the lead, then wake everybody."""
-        led_by_nobody = True
-        while led_by_nobody:
+        """Commit for all waiting members, release the lead, then wake them."""
+        without_leader = True
+        while without_leader:
             with self._lead:
                 batch = self._take_batch()
                 outcomes = self._outcomes(batch) if batch else ()
@@ -133,10 +133,10 @@ class SharedCommits:
                 member.finish(outcome)
             _wake_threads([member for member in batch if member.soon is None])
             wake(member.soon for member in batch if member.soon is not None)
-            # Those who did not fit in. Whoever came later leads, or will find somebody who does.
+            # Members may be left over from a full batch. Later ones have a leader or find one.
             with self._guard:
                 left_over = len(batch) == MOST_IN_A_BATCH and bool(self._waiting)
-                led_by_nobody = left_over and self._next is None
+                without_leader = left_over and self._next is None
 
     def _take_batch(self) -> list[_Member]:
         with self._guard:
@@ -149,24 +149,24 @@ class SharedCommits:
         try:
             return self._commit_many([member.commit for member in batch])
         except BaseException as error:
-            # Whatever struck here struck all: nobody may believe in success, or in failure.
-            text = f"A shared commit was broken off ({error!r}). It may or may not be durable."
+            # The error concerns every member: none may assume success, or failure.
+            text = f"A shared commit was interrupted ({error!r}). It may or may not be durable."
             return [CommitUnknown(text) for _ in batch]
 
     def _ask_pool(self) -> bool:
-        """Let the pool thread lead a batch; False when no thread can be had any more."""
+        """Let the pool thread lead a batch; False if no thread can be started any more."""
         try:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(1, thread_name_prefix="nottwice-commit")
             self._pool.submit(self._lead_batch)
         except RuntimeError:
-            # The interpreter is shutting down, or the pool was closed at this very moment.
+            # The interpreter is shutting down, or the pool was just closed.
             return False
         return True
 
 
 class _Member:
-    """One caller's commit: its thread sleeps until it is done, or will hear of it soon."""
+    """One caller's commit. The caller's thread sleeps until it is done, or has a future instead."""
 
     __slots__ = ("_asleep", "_next", "commit", "error", "soon", "wakes")
 
@@ -175,7 +175,7 @@ class _Member:
         self.error: BaseException | None = None
         self.soon = soon
         self.wakes = wakes
-        """Whether its thread can be relied upon to wake another one."""
+        """Whether its thread can be relied on to wake another one."""
         self._next: _Member | None = None
         if soon is None:
             self._asleep = threading.Lock()
@@ -195,12 +195,12 @@ class _Member:
         self._asleep.release()
 
     def wake_after(self, other: _Member) -> None:
-        """Leave it to another one, which is not awake yet, to wake this one."""
+        """Let another member, which is still asleep, wake this one."""
         other._next = self
 
 
 def _wake_threads(finished: list[_Member]) -> None:
-    """Wake a few, and leave it to each of them to wake one more."""
+    """Wake a few threads and let each of them wake one more."""
     links = [member for member in finished if member.wakes]
     for earlier, later in zip(links, links[WOKEN_AT_ONCE:], strict=False):
         later.wake_after(earlier)

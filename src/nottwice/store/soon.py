@@ -1,7 +1,7 @@
-"""A commit that somebody else makes: a future for threads, and something to await for event loops.
+"""A commit that another thread makes: a future for threads, and an awaitable for event loops.
 
 An event loop is woken once for all its commits that became durable together. A future of the
-standard library would wake it for each, and each time fight with the waking thread over the
+standard library would wake it for each, and each time compete with the waking thread for the
 interpreter's lock.
 """
 
@@ -16,11 +16,11 @@ from typing import Any
 
 
 class Soon(Future[None]):
-    """What becomes of a commit. Await it only in the event loop in which it was made.
+    """The outcome of a commit. Await it only in the event loop in which it was created.
 
-    A waiter that is cancelled does not cancel the commit. What a future needs for threads takes
-    longer to make than all the rest, twice in every call of an event loop, which never asks for
-    it: so it is made when the first thread does.
+    Cancelling a waiter does not cancel the commit. The parts of a future that only threads need
+    take longer to create than everything else, twice in every call of an event loop, which never
+    uses them. So they are created when the first thread uses them.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Soon(Future[None]):
         self._error: BaseException | None = None
 
     def __getattr__(self, name: str) -> Any:
-        """Make what the base class needs: it asks for a part of that, which is not there yet."""
+        """Create the parts of the base class when it first uses one, which does not exist yet."""
         with self._guard:
             if not self._asked_by_threads:
                 super().__init__()
@@ -50,7 +50,7 @@ class Soon(Future[None]):
             raise self._error
 
     def tell(self, error: BaseException | None) -> None:
-        """Say what became of it. Threads hear it at once; ``wake`` tells the event loop."""
+        """Set the outcome. Threads see it immediately; ``wake`` informs the event loop."""
         with self._guard:
             self._error = error
             self._told = True
@@ -64,39 +64,39 @@ class Soon(Future[None]):
         else:
             self.set_exception(self._error)
 
-    def go_on(self) -> None:
-        """In the thread of the event loop: whoever awaits this goes on."""
+    def resume(self) -> None:
+        """Continue the task that awaits this. Called in the thread of the event loop."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
 
 def awaitable(future: Future[None]) -> Awaitable[None]:
-    """What an event loop awaits to hear of a commit, whichever store makes it."""
+    """What an event loop awaits for the outcome of a commit, whichever store makes it."""
     return future if isinstance(future, Soon) else asyncio.wrap_future(future)
 
 
 def wake(told: Iterable[Soon]) -> None:
-    """Let every event loop go on that waits for any of these: once each."""
+    """Wake every event loop that waits for any of these, once each."""
     by_loop: dict[asyncio.AbstractEventLoop, list[Soon]] = {}
     for soon in told:
         if soon.loop is not None:
             by_loop.setdefault(soon.loop, []).append(soon)
     for loop, its_own in by_loop.items():
-        # A loop that is closed has nobody left who waits.
+        # A closed loop has no waiting tasks.
         with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(_all_go_on, its_own)
-            # Again: an interrupt that strikes as the loop calls the first one loses it.
-            loop.call_soon_threadsafe(_all_go_on, its_own)
+            loop.call_soon_threadsafe(_resume_all, its_own)
+            # Twice, because an interrupt during the first callback would lose it.
+            loop.call_soon_threadsafe(_resume_all, its_own)
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
-    """The event loop of the calling code, if it has one."""
+    """The running event loop of the calling code, if there is one."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
 
 
-def _all_go_on(told: list[Soon]) -> None:
+def _resume_all(told: list[Soon]) -> None:
     for soon in told:
-        soon.go_on()
+        soon.resume()

@@ -1,10 +1,11 @@
 """What does a commit write on a SQL store, once nothing refuses it?
 
-Every SQL store locks, loads what the rules want to look at, has them decide, and makes the
-statements that follow: the same on all of them, by name (sql/). Every precondition is checked
-before the first statement, so a member of a batch that is refused has written nothing, and the
-others go on without savepoints. (On a full disk those would be wrong: a savepoint that fails rolls
-the whole batch back, and what follows commits on its own.) Promises kept here: P5, P6, P7, P9.
+Every SQL store takes locks, loads what the rules need, lets them decide, and executes the
+statements that follow. The statements have the same names on all of them (sql/). Every precondition
+is checked before the first statement, so a refused member of a batch has written nothing and the
+others continue without savepoints. (On a full disk savepoints would be wrong: one that fails rolls
+back the whole batch, and the rest would then commit without it.) Promises kept here: P5, P6, P7,
+P9.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ Named = tuple[str, Parameters]
 """The name of a statement, and its parameters."""
 Outcome = BaseException | None
 PICKED = "00"
-"""One call in 256, picked by its id, which is a hash, moves ``runs.in_doubt_from`` forward: no run
-has to count, in whatever process."""
+"""One call in 256 moves ``runs.in_doubt_from`` forward. It is picked by its id, which is a hash, so
+no process has to count."""
 _NOT_OVER = (RunStatus.RUNNING, RunStatus.WAITING)
 _REST = ("steps", "checkpoints", "events", "reviews", "evidence")
 
 
 class Plan:
-    """Some commits as one transaction: ``take`` what was read, then ``decide``."""
+    """Several commits as one transaction: ``take`` what was read, then ``decide``."""
 
     def __init__(self, sealing: Sealing) -> None:
         self.data = MemoryData()
@@ -56,10 +57,10 @@ class Plan:
         self._known_reviews: set[str] = set()
         self._newest_kept: dict[str, int] = {}
 
-    # What was read
+    # Taking what was read
 
     def take_run(self, row: Row) -> None:
-        """A run, with its head and since when its calls may be in doubt."""
+        """A run, with its head and the time since which its calls may be in doubt."""
         *found, head, in_doubt_from = row
         run = RUNS.record(found)
         self.data.runs[run.workflow_id] = run
@@ -75,13 +76,13 @@ class Plan:
         head: str | None,
         in_doubt_from: int,
     ) -> None:
-        """Who holds a run of which no more has to be known."""
+        """The holder and epoch of a run, if nothing else is needed of it."""
         self.data.fences[workflow_id] = holder_id, epoch
         self._heads[workflow_id] = head
         self._in_doubt_from[workflow_id] = in_doubt_from
 
     def take_head(self, workflow_id: str, head: str | None) -> None:
-        """The head of a run that only others than its holder write to."""
+        """The head of a run to which this batch writes only without a fence."""
         self._heads[workflow_id] = head
 
     def take_call(self, row: Row) -> None:
@@ -91,7 +92,7 @@ class Plan:
         self._call_rows[call.identity] = row
 
     def take_other_call(self, row: Row) -> None:
-        """A call that only stands in the way of another."""
+        """A call that may conflict with another, such as one with the same key."""
         call = CALLS.record(row)
         self.data.calls[call.identity] = call
 
@@ -109,13 +110,13 @@ class Plan:
         self.data.events[(event.workflow_id, event.event_id)] = event
 
     def take_newest(self, workflow_id: str, version: int) -> None:
-        """The newest checkpoint that is left of a run when the commit has dropped its own."""
+        """The newest checkpoint that remains when a commit has dropped others."""
         self._newest_kept[workflow_id] = version
 
-    # What is decided
+    # Deciding
 
     def decide(self, commits: Sequence[Commit]) -> tuple[list[Outcome], list[Named]]:
-        """What each commit is told, and what all that are not refused write together."""
+        """The outcome of each commit, and the statements of all that are not refused."""
         outcomes: list[Outcome] = []
         statements: list[Named] = []
         for commit in commits:
@@ -128,19 +129,19 @@ class Plan:
                 continue
             statements.extend(self._writes(commit))
             if len(commits) > 1:
-                # Those that follow meet what this one has changed.
+                # The commits that follow see what this one has changed.
                 apply(self.data, commit)
             outcomes.append(None)
         return outcomes, statements
 
-    # What a database may do in another way
+    # What a database may do differently
 
     def _stored(self, row: Row) -> Row:
-        """A row as far as the database can keep it."""
+        """A row with the values that the database can store."""
         return row
 
     def _added(self, table: Table[Any], row: Row) -> dict[str, Any]:
-        """The parameters of a row that is added once, however often that is repeated."""
+        """The parameters of a row that is added once, however often the commit is repeated."""
         return table.named(row)
 
     def _remove_calls(self, calls: Sequence[CallIdentity]) -> Iterator[Named]:
@@ -148,7 +149,7 @@ class Plan:
             yield "remove_call", identity._asdict()
 
     def _before_parent(self, parent_id: str) -> Iterable[Named]:
-        """What comes before a statement about another run."""
+        """Statements that must come before a statement about another run."""
         return ()
 
     # What one commit writes
@@ -186,7 +187,7 @@ class Plan:
             yield "put_head", {"head": head, "workflow_id": commit.workflow_id}
 
     def _put(self, table: Table[Any], record: Any) -> tuple[Any, ...]:
-        """A record as a row with its seal, over what the database will keep of it."""
+        """A record as a row, with a seal over what the database will store."""
         return self._sealing.put(table, self._stored(table.row(record)))
 
     def _named(self, table: Table[Any], record: Any) -> dict[str, Any]:
@@ -235,16 +236,16 @@ class Plan:
         return "change_call", CALLS.named(changed)
 
     def _doubt(self, commit: Commit) -> Iterator[Named]:
-        """What keeps it true that no call created before ``runs.in_doubt_from`` is in doubt."""
+        """Keep it true that no call created before ``runs.in_doubt_from`` is in doubt."""
         run = commit.workflow_id
         in_doubt_from = self._in_doubt_from[run]
         in_doubt = [write.row.created_at for write in commit.calls if write.row.status.in_doubt]
         first = micros(min(in_doubt)) if in_doubt else in_doubt_from
         if first < in_doubt_from:
-            # A failed call is tried again, or clocks differ.
+            # A failed call is tried again, or the clocks of two hosts differ.
             self._in_doubt_from[run] = first
             yield "doubt_again", {"in_doubt_from": first, "workflow_id": run}
-        # After all calls of this commit are written: it looks at them, too.
+        # This statement reads the calls, so it comes after all calls of this commit are written.
         new = [write.row.call_id for write in commit.calls if write.after is None]
         if [call_id for call_id in new if call_id.startswith(PICKED)]:
             yield "doubt_begins", {"workflow_id": run}
@@ -269,7 +270,7 @@ class Plan:
         event = write.event
         if event.received_by is None:
             return "add_event", self._named(EVENTS, event)
-        # Who takes it does not change what was told.
+        # Receiving an event does not change its content.
         known = self.data.events[(event.workflow_id, event.event_id)]
         taken = replace(known, received_by=event.received_by, received_at=event.received_at)
         return "take_event", self._named(EVENTS, taken)
@@ -292,7 +293,7 @@ class Plan:
             yield "bind_run", bound
 
     def _readiness(self, commit: Commit) -> Iterator[Named]:
-        """What keeps ``runs.ready_at`` true."""
+        """Keep ``runs.ready_at`` true."""
         released = commit.run if commit.run is not None and commit.run.release else None
         is_over = released is not None and released.status not in _NOT_OVER
         enqueued = commit.claim is not None and commit.claim.run.holder_id is None
@@ -307,7 +308,7 @@ class Plan:
             yield "ready_unless_held", {"workflow_id": parent}
 
     def _newest(self, commit: Commit) -> int | None:
-        """The newest checkpoint that is left, if this commit takes some away."""
+        """The newest checkpoint that remains, if this commit removes some."""
         if commit.removal is not None and commit.removal.rest:
             return -1
         if not commit.dropped:

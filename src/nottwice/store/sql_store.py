@@ -1,7 +1,7 @@
-"""What is a ledger on SQL asked, whichever database it is? The same, by statements of one name.
+"""Which questions does a ledger on SQL answer? The same for every database, by named statements.
 
-A store says how it reads (``_read``), how it commits and who holds runs; all questions follow. Rows
-that have a seal are checked before they are believed (sealing.py).
+A store defines how it reads (``_read``), how it commits and who holds runs; the answers follow from
+that. Sealed rows are checked before they are believed (sealing.py).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from nottwice.store.tables import (
 
 R = TypeVar("R")
 ALL = 1 << 62
-"""A limit that none reaches."""
+"""A limit that is never reached."""
 _LAST = "\U0010ffff"
 
 
@@ -61,7 +61,7 @@ class SqlStore(StoreBase):
 
     @abstractmethod
     def _read(self, sql: str, parameters: Parameters) -> list[Any]:
-        """What a statement finds in the ledger as it is now."""
+        """The rows that a statement finds in the ledger now."""
 
     @abstractmethod
     def _skipped(self, graphs: Collection[str]) -> Any:
@@ -71,7 +71,7 @@ class SqlStore(StoreBase):
         return self._read(self._statements[name], parameters)
 
     def _sealed(self, table: Table[R], statement: str, /, **asked: Any) -> list[R]:
-        """Records whose rows end with their seal, if all of them are believed."""
+        """Records whose rows end with their seal, if all of these seals are good."""
         return table.records(self._sealing.check(table, self._ask(statement, asked)))
 
     def _one(self, table: Table[R], statement: str, /, **asked: Any) -> R | None:
@@ -144,7 +144,7 @@ class SqlStore(StoreBase):
         if visit is None:
             found = self._sealed(CALLS, "calls_under", **asked)
         else:
-            # Behind "/" comes "0": all that begins with the visit and a "/".
+            # "0" follows "/", so this range is everything that starts with the visit and a "/".
             inside = {"inside_from": visit + "/", "inside_to": visit + "0"}
             found = self._sealed(CALLS, "calls_of_visit", **asked, checkpoint_id=visit, **inside)
         return [row for row in found if is_inside(row.identity.node_id, node_id)]
@@ -304,7 +304,7 @@ class SqlStore(StoreBase):
 
 
 def _chosen(prefix: str, graph: str | None) -> tuple[list[str], dict[str, Any]]:
-    """Which conditions a list of runs has, and what they ask for."""
+    """The conditions of a list of runs, and their parameters."""
     conditions: list[str] = []
     asked: dict[str, Any] = {}
     if prefix:

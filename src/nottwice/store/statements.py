@@ -1,7 +1,7 @@
-"""Which statements does a SQL store make? Those of sql/, by name, as its database spells them.
+"""Which statements does a SQL store execute? Those of sql/, by name, in its database's dialect.
 
-They are literal and can be grepped. Read once, when a store is first imported: the columns of a
-table come from its declaration, so that a new one need not be named in every statement.
+They are literal and can be grepped. They are read once, when a store is first imported. The columns
+of a table come from its declaration, so a new column need not be added to every statement.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CAST_PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)(?=::)")
 
 
 class Statements(dict[str, str]):
-    """The statements of one database, by name; ``where`` puts conditions into one."""
+    """The statements of one database, by name; ``where`` inserts conditions into one."""
 
     def __init__(self, file: str, spell: Callable[[str], str]) -> None:
         self._spell = spell
@@ -36,11 +36,11 @@ class Statements(dict[str, str]):
                 self[name] = self._text_of(name)
 
     def part(self, name: str) -> str:
-        """A part of statements that has a name of its own."""
+        """A part of statements that has its own name."""
         return self._text_of(name)
 
     def where(self, name: str, conditions: Iterable[str] = ()) -> str:
-        """A statement with these of the conditions that it may have."""
+        """A statement with these conditions out of those that it may have."""
         chosen = " ".join(self._text_of(condition) for condition in conditions)
         return self[name].replace("{where}", chosen)
 
@@ -65,7 +65,7 @@ def _read(name: str) -> dict[str, str]:
 
 
 def _columns() -> dict[str, str]:
-    """What stands in braces for the columns of each table."""
+    """The texts that replace names in braces, such as the columns of each table."""
     found = {"changing": ", ".join(f"{name} = :{name}" for name in tables.CHANGING)}
     for table in tables.ALL:
         names = table.names
@@ -73,7 +73,7 @@ def _columns() -> dict[str, str]:
         found[f":{table.name}"] = ", ".join(f":{name}" for name in names)
         found[f"?{table.name}"] = ", ".join(f"?{name}" for name in names)
         found[f"excluded.{table.name}"] = ", ".join(f"{name} = excluded.{name}" for name in names)
-        # Where a statement needs an alias, it is the first letter of the table.
+        # If a statement needs an alias, it is the first letter of the table.
         alias = table.name[0]
         found[f"{alias}.{table.name}"] = ", ".join(f"{alias}.{name}" for name in names)
     return found
@@ -86,15 +86,15 @@ POSTGRES_TYPES = {
 
 
 def for_sqlite(sql: str) -> str:
-    """How SQLite spells a statement. It has no schemas, so tables have a prefix, except for the one
-    that people ask for by its name; and every table knows in which order its rows came."""
+    """A statement in SQLite's dialect. SQLite has no schemas, so tables have a prefix, except the
+    one that people query by its name. The insertion order of a table is its rowid."""
     named = _IN_ORDER.sub("?", sql.replace("nottwice.tool_call_results", "tool_call_results"))
     return named.replace("nottwice.", "nottwice_").replace("arrival", "rowid")
 
 
 def for_postgres(sql: str) -> str:
-    """How the driver of PostgreSQL spells a statement. What a column is compared with or set to has
-    its type, which the server could not guess if it is empty."""
+    """A statement for the PostgreSQL driver. A parameter for a column is cast to the column's type,
+    because the server cannot infer the type of NULL."""
     sql = _IN_ORDER.sub(lambda found: f"%s::{POSTGRES_TYPES[found[1]]}", sql)
     sql = _PARAMETER.sub(_typed, sql)
     return _CAST_PARAMETER.sub(r"%(\1)s", sql)

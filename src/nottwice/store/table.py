@@ -1,10 +1,10 @@
-"""How does a record become a row, and a row a record? By what its table declares, and by name.
+"""How does a record become a row, and a row a record? By the declaration of its table.
 
-A table is declared once (tables.py): its columns with their types, which attribute of the record
-each of them keeps, what tells a row from all others, and what a seal is over. From that follow the
-rows of every SQL store, the documents of the JSON files, and the check that every row passes before
-it is believed. SQLite keeps any type in any column, and people edit JSON files, so a row that
-nottwice cannot have written is named where it is read. Promise kept here: P95.
+A table is declared once (tables.py): its columns with their types, the attribute of the record that
+each column stores, the key of a row, and what a seal covers. The rows of every SQL store, the
+documents of the JSON files, and the check that every row passes before it is believed all follow
+from that. SQLite stores any type in any column, and people edit JSON files, so a row that nottwice
+cannot have written is reported when it is read. Promise kept here: P95.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from nottwice.model.shapes import UNREADABLE as NOT_WRITTEN
 R = TypeVar("R")
 Row = Sequence[Any]
 UNREADABLE = (*NOT_WRITTEN, LedgerCorrupt)
-"""What reading a value raises that nottwice cannot have written."""
+"""What reading raises for a value that nottwice cannot have written."""
 SEAL = "seal"
 _MOST_SHAPES = 1_000
 _FEW = 8
@@ -31,7 +31,7 @@ class Type(enum.Enum):
 
     TEXT = "text"
     JSON = "json"
-    """Text that nottwice wrote as JSON; a JSON file shows it as what it says."""
+    """Text that nottwice wrote as JSON; a JSON file contains it as a plain value."""
     NUMBER = "number"
     TIME = "time"
     """Microseconds since the epoch, UTC."""
@@ -72,18 +72,18 @@ class Column(NamedTuple):
 
 
 class Field(NamedTuple):
-    """An attribute of a record, and the column or columns that keep it."""
+    """An attribute of a record, and the column or columns that store it."""
 
     attribute: str
     columns: tuple[Column, ...]
     paths: tuple[str, ...]
-    """Where in a record the value of each column is found: ``status._value_``."""
+    """Where in a record the value of each column is found, such as ``status._value_``."""
     writes: tuple[Callable[[Any], Any] | None, ...]
-    """What each column keeps of what is found there, if anything is; None: just that."""
+    """How each column converts the value, if there is one; None stores it unchanged."""
     read: Callable[..., Any] | None = None
-    """Makes the attribute from what its columns keep; None: it is just that."""
+    """Makes the attribute from the values of its columns; None takes the value unchanged."""
     empty: Any = None
-    """What the attribute is if its only column keeps nothing."""
+    """The value of the attribute if its only column is NULL."""
 
 
 def field(
@@ -95,13 +95,13 @@ def field(
     read: Callable[[Any], Any] | None = None,
     empty: Any = None,
 ) -> Field:
-    """An attribute that one column keeps."""
+    """An attribute that one column stores."""
     attribute = attribute or column.name
     return Field(attribute, (column,), (path or attribute,), (write,), read, empty)
 
 
 class _Read(NamedTuple):
-    """Where in a row an attribute is, and how it is read from there."""
+    """Where in a row an attribute is found, and how it is read."""
 
     at: Any
     read: Callable[..., Any] | None
@@ -110,7 +110,7 @@ class _Read(NamedTuple):
 
 
 class Table(Generic[R]):
-    """One table: how its records are kept. A row ends with what seals it, if anything does."""
+    """One table: how its records are stored. A row ends with its seal, if the table has seals."""
 
     def __init__(
         self,
@@ -124,13 +124,14 @@ class Table(Generic[R]):
         numbers: Mapping[str, int] | None = None,
         believable: Callable[[R], object] | None = None,
     ) -> None:
-        """``what``: a row as a sentence calls it. ``record``: makes one of its attributes in order.
-        ``key``: the columns that tell a row from all others. ``sealed``: those that a seal is over,
-        if not all; None: rows have no seals. ``numbers``: columns that no record shows, and what a
-        new row has there. ``believable``: raises for a record that nottwice cannot have written."""
+        """``what``: the name of a row in a sentence. ``record``: makes a record of its attributes
+        in order. ``key``: the columns that identify a row. ``sealed``: the columns that a seal
+        covers, if not all; None means rows have no seals. ``numbers``: columns that no record has,
+        and their values in a new row. ``believable``: raises for a record that nottwice cannot have
+        written."""
         self.name, self.what = name, what
         self.said = tuple(column for field in fields for column in field.columns)
-        """The columns that say something: all but those that only seal the others."""
+        """The columns with content: all but those that only seal the others."""
         marks = dict(numbers or {}) if sealed is None else {**(numbers or {}), SEAL: None}
         self.names = (*(column.name for column in self.said), *marks)
         self.columns = ", ".join(self.names)
@@ -155,7 +156,7 @@ class Table(Generic[R]):
     # Records and rows
 
     def row(self, record: R) -> tuple[Any, ...]:
-        """A record as it is stored: times in whole microseconds, nothing that names code."""
+        """A record as it is stored: times in whole microseconds, and nothing that names code."""
         found = list(self._get(record))
         for place, write in self._writes:
             value = found[place]
@@ -164,7 +165,7 @@ class Table(Generic[R]):
         return (*found, *self._marks)
 
     def record(self, row: Row) -> R:
-        """The record in a row; LedgerCorrupt if nottwice cannot have written that."""
+        """The record in a row. Raises LedgerCorrupt if nottwice cannot have written the row."""
         try:
             self.check(row)
             given = []
@@ -198,7 +199,7 @@ class Table(Generic[R]):
                 return made
             except UNREADABLE:
                 pass
-        # One by one, which names the row that cannot be read.
+        # Read them one by one, so that the error names the row that cannot be read.
         return [self.record(row) for row in rows]
 
     def first(self, rows: Sequence[Row]) -> R | None:
@@ -206,8 +207,8 @@ class Table(Generic[R]):
         return self.record(rows[0]) if rows else None
 
     def check(self, row: Row) -> None:
-        """TypeError for a row whose columns hold something else than they should."""
-        # A ledger knows a few dozen shapes of rows, so that this look is nearly always the last.
+        """Raise TypeError for a row whose columns have values of a wrong type."""
+        # A ledger has a few dozen combinations of types, so this lookup is nearly always enough.
         shape = tuple(map(type, row))
         if shape in self._seen:
             return
@@ -220,10 +221,10 @@ class Table(Generic[R]):
             self._seen.add(shape)
 
     def same(self, known: R | None, written: R) -> bool:
-        """Whether a ledger that shows ``known`` would show the same after ``written``."""
+        """Whether a ledger that shows ``known`` would still show the same after ``written``."""
         return known is not None and _texts(self.row(known)) == _texts(self.row(written))
 
-    # Rows by the names of their columns
+    # Rows by column name
 
     def named(self, row: Row) -> dict[str, Any]:
         """A row as the parameters of a statement."""
@@ -240,24 +241,24 @@ class Table(Generic[R]):
         return tuple(found)
 
     def where(self, row: Row) -> tuple[Any, ...]:
-        """What tells the row from all others, as far as it goes."""
+        """What identifies the row, as far as it can be read."""
         try:
             return self._where(row)
         except IndexError:
             return tuple(row)
 
     def under_seal(self, row: Row) -> tuple[Any, ...]:
-        """What the seal of a row is over."""
+        """The values that the seal of a row covers."""
         return self._under_seal(row)
 
 
 def _texts(row: Row) -> list[Any]:
-    """A row without the one character that PostgreSQL cannot keep in a text."""
+    """A row without the one character that PostgreSQL cannot store in a text."""
     return [one.replace("\0", "\u2400") if isinstance(one, str) else one for one in row]
 
 
 def _in_order_of(record: Callable[..., Any], fields: Sequence[Field]) -> list[_Read]:
-    """How each attribute of a record is read, in the order in which it takes them."""
+    """How each attribute of a record is read, in the order of the record's parameters."""
     found: dict[str, _Read] = {}
     start = 0
     for each in fields:

@@ -1,8 +1,8 @@
-"""What does a ledger keep? Every table, declared once: columns, types, key, what is sealed.
+"""What does a ledger store? Every table, declared once: columns, types, key, what is sealed.
 
-A new column is a line here, a field of its record, and a migration of each SQL store (sql/). Every
-statement that writes or reads whole rows, the documents of the JSON files, the checks and the seals
-follow from it. The order of columns here is the order in a row; a database may have another.
+A new column needs a line here, a field of its record, and a migration for each SQL store (sql/).
+Every statement that writes or reads whole rows, the documents of the JSON files, the checks and the
+seals follow from it. The order of columns here is the order in a row; a database may have another.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from nottwice.model.shapes import checked
 from nottwice.store.table import Column, Field, Table, Type, field
 
 EVER = -(1 << 62)
-"""Earlier than any time that is stored."""
+"""Earlier than any stored time."""
 
 
 def micros(seconds: float) -> int:
@@ -56,7 +56,7 @@ def micros(seconds: float) -> int:
 
 
 def seconds(stored: int) -> float:
-    """A stored time as records have it."""
+    """A stored time as records have it, in seconds."""
     return stored / 1_000_000
 
 
@@ -182,7 +182,7 @@ def _read_decision(stored: str) -> Decision:
 def _check_decided(review: Review) -> None:
     decided = review.status in (ReviewStatus.DECIDED, ReviewStatus.USED)
     if decided and review.decision is None:
-        raise TypeError(f"it is {review.status.value}, and nobody has decided anything")
+        raise TypeError(f"it is {review.status.value}, but it has no decision")
 
 
 # The tables
@@ -224,14 +224,14 @@ CALLS: Table[CallRow] = Table(
         _text("parent_call_id", optional=True),
     ),
     key=" ".join(CallIdentity._fields),
-    # The place of a call among those of its run, and how often its row was written.
+    # The position of a call within its run, and how often its row was written.
     numbers={"nth": 0, "writes": 1},
 )
 CHANGING = (
     "status attempt attempt_id holder_id started_at finished_at result_json result_kind "
     "failure_json retry_at ambiguous settled_by past_json"
 ).split()
-"""What may change about a stored call: not what identifies it, its key, class or arguments (P9)."""
+"""What may change about a stored call: not its identity, key, class or arguments (P9)."""
 RUNS: Table[RunRecord] = Table(
     "runs",
     "a run",
@@ -253,7 +253,7 @@ RUNS: Table[RunRecord] = Table(
         _waits(),
     ),
     key="workflow_id",
-    # Not its status, which can only delay it; its end is a part of its head.
+    # Not the status, which can only delay a run. The end of a run is part of its head.
     sealed="workflow_id created_at graph_id input_json parent_id root_id origin",
 )
 STEPS: Table[StepRecord] = Table(
@@ -272,7 +272,7 @@ STEPS: Table[StepRecord] = Table(
         _text("output_file", optional=True),
     ),
     key="workflow_id node_id checkpoint_id",
-    # Not when it began, and as which: that stays as it was, whoever writes it again.
+    # Not its start and its ordinal: they never change, whichever process writes the step again.
     sealed="workflow_id node_id checkpoint_id status finished_at failure_json output_file",
 )
 REVIEWS: Table[Review] = Table(
@@ -410,5 +410,5 @@ OF_RUNS: tuple[Table[Any], ...] = (
     CHECKPOINTS,
     EVENTS,
 )
-"""What belongs to a run, besides its own record."""
+"""The tables whose rows belong to a run, besides the run's own record."""
 ALL: tuple[Table[Any], ...] = (RUNS, *OF_RUNS, GRAPHS, HOLDERS)

@@ -1,4 +1,4 @@
-"""Counting how all runs stand: what the stores in memory count, and what SQL has counted (P171)."""
+"""How are runs counted? By the memory rules, or by SQL queries with the same result (P171)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def tally(data: MemoryData, runs: Iterable[RunRecord], *, now: float, limit: int
 
 
 def group_from_sql(row: Row) -> RunGroup:
-    """What a query has counted; an input tells the version of a run without a graph."""
+    """The group that a query has counted. Without a graph, the input tells the version."""
     try:
         graph_id, input_json, status, queued, waits, ready, number, oldest_at = row
         found = RunRecord("counted", RunStatus(status), 1, None, 0.0, 0.0, input_json=input_json)
@@ -58,7 +58,7 @@ def from_sql(
     numbers: Iterable[tuple[str, int]],
     reviews: Iterable[Row],
 ) -> Tally:
-    """The tally that four queries make: see ``SqlStore.tally``."""
+    """The tally from the results of four queries; see ``SqlStore.tally``."""
     counted: dict[str, int] = dict(numbers)
     return Tally(
         groups=tuple(map(group_from_sql, groups)),
@@ -72,7 +72,7 @@ def from_sql(
 def _key(data: MemoryData, run: RunRecord, now: float) -> _Key:
     waits = run.waits if run.status is RunStatus.WAITING else ()
     kinds = tuple(sorted({_kind(data, wait.kind, wait.subject) for wait in waits}))
-    # The version of a run that has a graph is in its graph's id.
+    # If a run has a graph, its version is part of the graph's id.
     version = run.version if run.graph_id is None else None
     ready = run.status is RunStatus.WAITING and rules.has_come(data, run, now=now)
     return run.graph_id, version, run.status, run.is_queued, kinds, ready

@@ -1,8 +1,8 @@
-"""Where does a ledger lie that some code names? Where it says, or where its process is told.
+"""Where is the ledger that some code names? At that place, or where its process was redirected to.
 
-A crash test runs code of users in processes of its own, and no ledger that this code names may be
-the real one. It says here where they lie instead. Every store asks when it opens, also when it
-opens anew after a fork.
+A crash test runs users' code in separate processes, and no ledger that this code names may be the
+real one. The crash test sets here where those ledgers are instead. Every store asks when it opens,
+and again when it reopens after a fork.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from nottwice.model.records import frozen_record
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class Whereabouts:
-    """What the stores of a process are told."""
+    """Where the stores of a process find their ledgers."""
 
     path_of: Callable[[Path], Path] = lambda named: named
-    """The path of the ledger that is named by a path."""
+    """The path to use for a ledger that was named by a path."""
     server_of: Callable[[str], str] = lambda url: url
-    """The URL of the ledger that is named by one of PostgreSQL."""
+    """The URL to use for a ledger that was named by a PostgreSQL URL."""
     busy_seconds: float | None = None
-    """How long to wait for other processes; None: as the store is told."""
+    """How long to wait for other processes; None uses the store's own setting."""
 
 
 AS_NAMED = Whereabouts()
@@ -34,7 +34,7 @@ _told = AS_NAMED
 
 
 def told() -> Whereabouts:
-    """Where ledgers lie in this process."""
+    """Where ledgers are in this process."""
     return _told
 
 
@@ -44,7 +44,7 @@ def busy_seconds(wanted: float) -> float:
 
 
 def tell(whereabouts: Whereabouts) -> None:
-    """Lead every ledger that this process opens from now on elsewhere."""
+    """Redirect every ledger that this process opens from now on."""
     global _told
     _told = whereabouts
 
@@ -55,10 +55,10 @@ class OnDisk(ABC):
     location: str
     _pid: int
     _path: Path
-    """Where it lies in this process."""
+    """Where the ledger is in this process."""
 
     def _name(self, path: str | Path) -> None:
-        """Take note of the path that the store was named by."""
+        """Remember the path that the store was opened with."""
         try:
             self._named_path = Path(path).expanduser().resolve()
         except (OSError, RuntimeError) as error:
@@ -69,18 +69,18 @@ class OnDisk(ABC):
         self._settle()
 
     def _settle(self) -> bool:
-        """Find out where the ledger lies in this process. True: not where it lay before."""
+        """Find out where the ledger is in this process. True if it is not where it was before."""
         before = getattr(self, "location", None)
         self._path = _told.path_of(self._named_path)
         self.location = str(self._path)
         return self.location != before
 
     def _in_this_process(self) -> None:
-        """After a fork, open anew: this process is another holder, with locks of its own."""
+        """Reopen after a fork: the child is another holder and needs its own locks."""
         if self._pid != os.getpid():
             with self._reopening:
                 if self._pid != os.getpid():
-                    # Asked for again if that fails: where it lies now there may be nothing yet.
+                    # Kept for another try if ``_prepare`` fails: the new place may be empty.
                     self._moved = self._settle() or self._moved
                     self._prepare(create=self._moved)
                     self._moved = False

@@ -207,7 +207,7 @@ def test_a_ledger_that_was_restored_by_other_means_can_be_held(store: str) -> No
 def test_nothing_is_overwritten(store: str, tmp_path: Path) -> None:
     begun(store)
     (tmp_path / "copy").write_text("mine")
-    with pytest.raises(nt.errors.UsageError, match="there already"):
+    with pytest.raises(nt.errors.UsageError, match="already exists"):
         nt.backup("copy", store=store)
     assert (tmp_path / "copy").read_text() == "mine"
     with pytest.raises(nt.errors.UsageError, match="no folder"):

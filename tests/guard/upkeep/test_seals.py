@@ -182,8 +182,8 @@ def refused_at_its_call(place: Place) -> None:
 def test_an_intent_that_was_taken_away_is_not_made_again(place: Place) -> None:
     place.sql("DELETE FROM {t}tool_call_results WHERE status = 'PENDING'")
     flaws = place.flaws()
-    assert "run 'dead' has 4 calls, and its head says 5" in flaws
-    assert "from the end of run 'dead' calls are gone: all after 4" in flaws
+    assert "run 'dead' has 4 calls, but its head says 5" in flaws
+    assert "calls are missing from the end of run 'dead': all after 4" in flaws
     assert "its head says 5" in str(refused(place, "dead"))
 
 
@@ -219,7 +219,7 @@ def test_a_receipt_does_not_vouch_for_an_intent_that_was_changed_meanwhile(place
 
 def test_a_receipt_that_was_taken_away_is_missed(place: Place) -> None:
     place.sql("DELETE FROM {t}tool_call_results WHERE workflow_id = 'dead' AND nth = 2")
-    assert "from the middle of run 'dead' calls are gone: 2" in place.flaws()
+    assert "calls are missing from the middle of run 'dead': 2" in place.flaws()
     refused(place, "dead")
 
 
@@ -246,7 +246,7 @@ def test_a_row_that_was_put_back_to_what_it_said_before_is_noticed(place: Place)
         "INSERT INTO {t}tool_call_results (" + CALL_COLUMNS + ") VALUES (" + marks + ")", *intent
     )
     (flaw,) = place.flaws()
-    assert "some say what they said before" in flaw
+    assert "some rows were set back to an earlier state" in flaw
     refused(place, "old")
 
 
@@ -274,12 +274,12 @@ def test_calls_that_changed_places_are_named(place: Place) -> None:
     )
     if place.schema is not None:
         place.sql("ALTER TABLE {t}tool_call_results ALTER arrival SET GENERATED ALWAYS")
-    assert place.flaws() == ["calls of run 'done' have changed places"]
+    assert place.flaws() == ["calls of run 'done' are out of order"]
 
 
 def test_a_run_that_is_called_finished_and_is_not_is_not_believed(place: Place) -> None:
     place.sql("UPDATE {t}runs SET status = 'completed' WHERE workflow_id = 'dead'")
-    assert "run 'dead' is called completed, and its head does not say so" in place.flaws()
+    assert "run 'dead' has the status completed, but its head does not say so" in place.flaws()
 
 
 @pytest.mark.parametrize("column", ["seal", "head"])

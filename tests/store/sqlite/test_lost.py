@@ -78,7 +78,7 @@ def test_commits_that_went_with_the_log_have_their_runs_held_for_a_person(tmp_pa
     remove_log(tmp_path)
     said = agent.communicate("\n", timeout=120)[0].splitlines()
     assert said[0].startswith("StoreError The files of ledger")
-    assert "3 of the last calls and claims that it had committed are missing" in said[0]
+    assert "3 of the last calls and claims of this process are missing" in said[0]
     assert said[1].startswith("then The files of ledger")
     assert marks(tmp_path) == ["3 commits of a running process are missing"]
     # Neither the run that the ledger has forgotten begins anew, nor does any other one continue.
@@ -110,7 +110,7 @@ def test_nobody_is_held_if_nothing_is_missing(tmp_path: Path) -> None:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     remove_log(tmp_path)
     said = agent.communicate("\n", timeout=120)[0].splitlines()
-    assert "Nothing that it had committed last is missing" in said[0]
+    assert "None of this process's last commits is missing" in said[0]
     assert marks(tmp_path) == []
     assert run(tmp_path, "r") == []
 

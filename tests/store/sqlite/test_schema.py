@@ -95,7 +95,7 @@ def test_a_ledger_without_tables_is_corrupt(connection: sqlite3.Connection, vers
     connection.execute("PRAGMA application_id = " + str(APPLICATION_ID))
     connection.execute("PRAGMA user_version = " + str(version))
     for judge in (version_of, bring_forward):
-        with pytest.raises(LedgerCorrupt, match="holds no tables"):
+        with pytest.raises(LedgerCorrupt, match="has no tables"):
             judge(connection, "here")
 
 

@@ -1,6 +1,6 @@
-"""How is a ledger of JSON files copied? File by file, while its lock keeps everybody from writing.
+"""How is a ledger of JSON files copied? File by file, while its lock keeps other processes out.
 
-The folder gets its name when everything is in it and on disk. Promise kept here: P90.
+The folder gets its final name when everything is in it and on disk. Promise kept here: P90.
 """
 
 from __future__ import annotations
@@ -24,14 +24,13 @@ def copy_folder(
     mark: tuple[str, bytes],
     on_progress: OnProgress,
 ) -> None:
-    """Copy a ledger to a folder that is not there yet; ``mark``: a journal, and a line for it.
+    """Copy a ledger to a folder that does not exist yet. ``mark``: a journal, and a line for it.
 
-    Whoever calls this has the lock. Durable: when it returns.
+    The caller has the lock. Durable: when it returns.
     """
     if destination.exists() or destination.is_symlink():
         raise UsageError(
-            f"{destination} is there already. Nothing was copied. Choose another name, or remove "
-            "it."
+            f"{destination} already exists. Nothing was copied. Choose another name, or remove it."
         )
     partial = destination.with_name(f".{destination.name}.partial")
     try:
@@ -51,7 +50,7 @@ def copy_folder(
         shutil.rmtree(partial, ignore_errors=True)
         raise StoreError(
             f"{source} could not be copied to {destination} ({error}). There is no copy, and the "
-            "ledger is as it was. Free some disk space or choose another place, then try again."
+            "ledger is unchanged. Free some disk space or choose another place, then try again."
         ) from error
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
@@ -59,5 +58,5 @@ def copy_folder(
 
 
 def _files(source: Path) -> list[str]:
-    """Runs and inboxes; the inbox first, since what is folded in is in the file by then."""
+    """Runs and inboxes. The inbox is first, so that lines folded in meanwhile are in the file."""
     return [name + end for name in disk.names_in(source) for end in (disk.INBOX, disk.RUN)]

@@ -1,9 +1,9 @@
 """How does a file change so that a crash leaves the old one or the new one, never half of one?
 
 A file is replaced: written under another name, synced, renamed, and its folder synced. A journal
-grows by whole lines: one write at its end, then a sync; what a crash cut short has no line feed,
-and the next writer cuts it off. Everybody who writes here has the ledger's lock. Promises kept
-here: P5, P10, and P19 (no run id names a file outside of the folder).
+grows by whole lines: one write at its end, then a sync. A line that a crash cut short has no line
+feed, and the next writer removes it. Every writer has the ledger's lock. Promises kept here: P5,
+P10, and P19 (no run id names a file outside of the folder).
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ INBOX = ".inbox"
 _NEW = ".new"
 _MOST_PLAIN_CHARACTERS = 100
 _PLAIN = re.compile(r"[a-z0-9_][a-z0-9_.-]*")
-# Names that belong to devices on some systems, whatever follows the first dot.
+# Names that mean devices on some systems, whatever follows the first dot.
 _DEVICES = re.compile(r"(?:aux|con|nul|prn|com[0-9]|lpt[0-9])(?:\..*)?")
 
 
 def name_of(workflow_id: str) -> str:
-    """The file name of a run, without its ending: the id itself where that is harmless.
+    """The file name of a run, without its ending: the id itself if that is harmless.
 
-    Any other id becomes what is harmless of it, a tilde, which no plain name has, and a hash. So no
-    two ids share a name, on a file system that ignores case either.
+    Any other id becomes its harmless characters, a tilde, which no plain name has, and a hash. So
+    no two ids share a name, even on a file system that ignores case.
     """
     plain = len(workflow_id) <= _MOST_PLAIN_CHARACTERS and _PLAIN.fullmatch(workflow_id)
     if plain and not _DEVICES.fullmatch(workflow_id):
@@ -42,19 +42,19 @@ def name_of(workflow_id: str) -> str:
 
 
 def names_in(folder: Path) -> list[str]:
-    """The names of all runs that have a file or an inbox here, in order."""
+    """The names of all runs that have a file or an inbox here, sorted."""
     with os.scandir(folder) as entries:
         files = [Path(entry.name) for entry in entries if not entry.name.startswith(".")]
     return sorted({file.name[: -len(file.suffix)] for file in files if file.suffix in (RUN, INBOX)})
 
 
 def looks_of(folder: Path) -> frozenset[tuple[str, int, int, int]]:
-    """What tells at a glance that a file here was replaced, has grown, is new or gone."""
+    """What shows without reading that a file here was replaced, has grown, is new or is gone."""
     seen: set[tuple[str, int, int, int]] = set()
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith((RUN, INBOX)):
-                # It may be gone by now.
+                # The file may be gone by now.
                 with contextlib.suppress(FileNotFoundError):
                     now = entry.stat()
                     seen.add((entry.name, now.st_ino, now.st_size, now.st_mtime_ns))
@@ -70,7 +70,7 @@ def read(path: Path) -> bytes | None:
 
 
 def replace(path: Path, content: bytes) -> None:
-    """Put a file in place of another, or of none.
+    """Replace a file, or create it.
 
     Durable: when it returns. Raises OSError with the old file in place, or CommitUnknown.
     """
@@ -78,7 +78,7 @@ def replace(path: Path, content: bytes) -> None:
         _write_beside(path, content)
         _rename(path)
     except _Unsynced as first:
-        # The new file is visible, but its name may not survive. Once more, from the beginning.
+        # The new file is visible, but its name may not survive. Try again from the start.
         try:
             _write_beside(path, content)
             _rename(path)
@@ -107,15 +107,15 @@ def _rename(path: Path) -> None:
 
 
 def append(path: Path, line: bytes) -> None:
-    """Add one line to a journal, which is created if need be.
+    """Add one line to a journal, which is created if necessary.
 
     Durable: when it returns. Raises OSError with nothing added, or CommitUnknown.
     """
     with _opened(path, os.O_RDWR | os.O_CREAT | os.O_APPEND) as descriptor:
         size = os.fstat(descriptor).st_size
         if not size:
-            # Its name, before anything is in it: a writer that is killed in between leaves an
-            # empty file, by which the next one knows that the name may not be durable.
+            # The name becomes durable before the file has any content. A writer that is killed in
+            # between leaves an empty file, so the next one knows that the name may not be durable.
             sync_folder(path.parent)
         whole = _end_of_last_line(os.pread(descriptor, size, 0))
         os.ftruncate(descriptor, whole)
@@ -136,7 +136,7 @@ def _take_back(path: Path, descriptor: int, size: int, error: OSError) -> None:
 
 
 def lines_of(content: bytes) -> list[bytes]:
-    """The whole lines of a journal. What a crash cut short is no line; nobody was told of it."""
+    """The whole lines of a journal. A line cut short by a crash was never reported as durable."""
     return content[: _end_of_last_line(content)].split(b"\n")[:-1]
 
 
@@ -148,12 +148,12 @@ def _end_of_last_line(content: bytes) -> int:
 
 
 def remove(path: Path) -> None:
-    """Take a file away, if it is there. Not durable: after a crash it may be back."""
+    """Remove a file, if it exists. Not durable: after a crash it may be back."""
     path.unlink(missing_ok=True)
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder, and those above it that are missing. Durable: when it returns."""
+    """Create a folder, and its missing parents. Durable: when it returns."""
     if folder.is_dir():
         return
     make_folder(folder.parent)
@@ -188,7 +188,7 @@ def _write_all(descriptor: int, content: bytes) -> None:
 
 def sync(descriptor: int) -> None:
     """Make what was written to a file, or the names in a folder, durable."""
-    # On macOS fsync does not reach the disk; this does.
+    # On macOS fsync does not reach the disk, but this does.
     full = getattr(fcntl, "F_FULLFSYNC", None)
     if full is None:
         os.fsync(descriptor)
@@ -207,14 +207,14 @@ class _Unsynced(Exception):
 def _unknown(path: Path, error: BaseException, again: BaseException) -> CommitUnknown:
     return CommitUnknown(
         f"A commit to {path} failed ({error}; then {again}). It may or may not be durable, and "
-        "nothing was done on the strength of it. Repair the disk and open the run again: what is "
-        "in doubt will be reconciled."
+        "nottwice did not act on it. Repair the disk and open the run again: calls in doubt will "
+        "be reconciled."
     )
 
 
 def store_error(error: Exception, location: str) -> StoreError:
-    """What an error of the file system means for the caller; nothing was written."""
+    """What an error of the file system means for the caller. Nothing was written."""
     if isinstance(error, StoreError):
         return error
     text = f"The ledger {location} could not be used ({error}). Nothing was written."
-    return StoreError(f"{text} Free some disk space or mend the folder, then open the run again.")
+    return StoreError(f"{text} Free some disk space or repair the folder, then open the run again.")

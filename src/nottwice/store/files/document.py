@@ -1,8 +1,8 @@
-"""How is a run written down so that a person can read it, compare it, and nothing is lost?
+"""How is a run written so that a person can read and compare it, and nothing is lost?
 
-A file begins with what people ask for: the run, its phases and steps (B2). Then come the records,
-under the same names as the columns of the SQL stores; times are ISO 8601, and JSON is shown as
-JSON. Everything above the records is made from them anew with every commit and never read.
+A file begins with what people ask for: the run, its phases and steps (B2). The records follow,
+under the names of the columns of the SQL stores. Times are ISO 8601, and JSON appears as JSON.
+Everything above the records is derived from them at every commit and is never read.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from nottwice.store.tables import (
 
 R = TypeVar("R")
 FORMAT = 1
-# How deep a value lies in a file: the file, a section, a record.
+# The depth of a value in a file: the file, a section, a record.
 _OUR_DEPTH = 3
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -71,13 +71,13 @@ SECTIONS: dict[str, Table[Any]] = {
     "graphs": GRAPHS,
     "charges": CHARGES,
 }
-"""What a file holds, in this order. Rows end with what seals them; a file is sealed whole."""
+"""The sections of a file, in this order. No row has its own seal: the file is sealed as a whole."""
 _LATER = frozenset({"charges"})
-"""Sections that later versions added: they may be missing."""
+"""Sections that later versions added, so they may be missing."""
 
 
 def to_plain(table: Table[R], record: R) -> dict[str, Any]:
-    """The record as it stands in a file; what is empty is left out, and so is the run."""
+    """The record as it appears in a file, without empty values and without the run's id."""
     named = zip(table.said, table.row(record), strict=False)
     return dict(
         _shown(column, value)
@@ -87,7 +87,7 @@ def to_plain(table: Table[R], record: R) -> dict[str, Any]:
 
 
 def from_plain(table: Table[R], plain: Mapping[str, Any], workflow_id: str) -> R:
-    """The record that ``to_plain`` has written."""
+    """The record that ``to_plain`` wrote."""
     return table.record(
         [
             workflow_id if column.name == "workflow_id" else _stored(column, plain)
@@ -97,21 +97,22 @@ def from_plain(table: Table[R], plain: Mapping[str, Any], workflow_id: str) -> R
 
 
 def _as_stored(table: Table[R], record: R) -> R:
-    """The record as it will be read again: a time has microseconds and no more."""
+    """The record as it will be read again: times are rounded to microseconds."""
     return table.record(table.row(record))
 
 
 @dataclass
 class RunFile:
-    """One run as its file and its inbox show it."""
+    """One run, as its file and its inbox show it together."""
 
     workflow_id: str
     data: MemoryData = field(default_factory=MemoryData)
     folded: int = 0
-    """The number of the last line of the inbox that the file contains already."""
+    """The number of the last inbox line that the file already contains."""
     texts: dict[int, tuple[Any, str]] = field(default_factory=dict)
-    """Records that were written before, as text: most of a file is the same next time. They are
-    found by their ids, and kept here so that no other gets one: to hash them takes far longer."""
+    """Records that were written before, as text, because most of a file is the same next time. They
+    are found by ``id()``, which is far faster than hashing. Keeping them here keeps the ids unique.
+    """
 
     def section(self, name: str) -> Iterable[Any]:
         """The records of one section."""
@@ -120,12 +121,12 @@ class RunFile:
         return found
 
     def copy(self) -> RunFile:
-        """A copy to apply a commit to; the records themselves never change."""
+        """A copy to apply a commit to. The records themselves are immutable."""
         return replace(self, data=self.data.copy())
 
 
 def write(file: RunFile, seals: Seals | None = None) -> bytes:
-    """The whole file. Its order is that of the records, so that a change is a small difference."""
+    """The whole file. Records keep their order, so that a change makes a small diff."""
     parts = [f'"{name}": {_pretty(value, 2)}' for name, value in overview(file.data).items()]
     parts.insert(0, f'"workflow_id": {_pretty(file.workflow_id, 2)}')
     parts.append(f'"nottwice": {FORMAT}')
@@ -146,7 +147,7 @@ def write(file: RunFile, seals: Seals | None = None) -> bytes:
 def read(
     content: bytes, *, where: str, seals: Seals | None = None, vouched: bool = False
 ) -> RunFile:
-    """What a file holds; LedgerCorrupt for anything that nottwice cannot have written."""
+    """The content of a file. LedgerCorrupt for anything that nottwice cannot have written."""
     try:
         plain = _parse(content)
         if not vouched:
@@ -173,7 +174,7 @@ def _read_records(file: RunFile, plain: Mapping[str, Any]) -> None:
         file.data.add(table, records)
 
 
-# A file, or a line, is sealed whole: the seal is its last member.
+# A file, or a line, is sealed as a whole: the seal is its last member.
 
 
 def _sealed(seals: Seals | None, what: str, text: str, between: str, end: str) -> bytes:
@@ -185,7 +186,7 @@ def _sealed(seals: Seals | None, what: str, text: str, between: str, end: str) -
 def _check_seal(
     seals: Seals | None, what: str, content: bytes, plain: Any, between: str, end: str
 ) -> None:
-    """Refuse what was sealed, or should be, and is not what was sealed."""
+    """Refuse content that was sealed, or should be, and does not fit its seal."""
     seal = plain.get("seal")
     if seals is None:
         if seal is not None:
@@ -205,18 +206,18 @@ def _parse(content: bytes) -> Any:
     try:
         plain = json.loads(text)
         if r"\ud" in text.lower():
-            # Half a character can be spelled in JSON, and neither written again nor shown.
+            # JSON can spell half a character, which can be neither written again nor shown.
             json.dumps(plain, ensure_ascii=False).encode()
         return plain
     except RecursionError as error:
-        # Text that is shallow enough is innocent: the caller's own stack is used up.
+        # If the text is not nested too deep, it is valid, and the caller's own stack is full.
         if values.nesting(text) <= values.MAX_DEPTH + _OUR_DEPTH:
             raise
         raise ValueError("it is nested too deep") from error
 
 
 def check_format(number: object, *, where: str) -> None:
-    """Refuse what a newer nottwice has written."""
+    """Refuse a format of a newer nottwice."""
     if type(number) is not int or number < 1:
         raise ValueError(f"{number!r} is not the number of a format")
     if number > FORMAT:
@@ -227,12 +228,12 @@ def check_format(number: object, *, where: str) -> None:
 
 
 def write_mark() -> bytes:
-    """What tells a folder that is a ledger from one that is not."""
+    """The content of the file that marks a folder as a ledger."""
     return json.dumps({"nottwice": FORMAT}).encode() + b"\n"
 
 
 def check_mark(content: bytes, *, where: str) -> int:
-    """The format of a folder; refused if it is newer, or says nothing that we understand."""
+    """The format of a folder. Refused if it is newer, or cannot be read."""
     try:
         number: int = _parse(content)["nottwice"]
         check_format(number, where=where)
@@ -254,11 +255,11 @@ def read_holder(line: bytes, *, where: str) -> HolderRecord:
         raise corrupt(where, error) from error
 
 
-# The inbox: what others than the holder have to say, one commit a line.
+# The inbox: what processes other than the holder write, one commit per line.
 
 
 def write_line(commit: Commit, number: int, seals: Seals | None = None) -> bytes:
-    """A commit of somebody who is not the holder, as one line of an inbox."""
+    """A commit of a process that is not the holder, as one line of an inbox."""
     plain: dict[str, Any] = {"number": number, "workflow_id": commit.workflow_id}
     said: dict[str, Iterable[Any]] = {
         "reviews": [write.review for write in commit.reviews],
@@ -277,7 +278,7 @@ def write_line(commit: Commit, number: int, seals: Seals | None = None) -> bytes
 def read_line(
     line: bytes, *, where: str, seals: Seals | None = None, vouched: bool = False
 ) -> tuple[int, Commit]:
-    """A line of an inbox: its number, and the commit. Its preconditions held when it was made."""
+    """A line of an inbox: its number and its commit, whose preconditions held when it was made."""
     try:
         plain = _parse(line)
         if not vouched:
@@ -306,7 +307,7 @@ def read_line(
 
 
 def as_stored(commit: Commit) -> Commit:
-    """The commit as it will be read again, so that a repeated one meets its equal (P7)."""
+    """The commit as it will be read again, so that a repeated commit equals the first (P7)."""
     claim, graph, removal = commit.claim, commit.graph, commit.removal
     return replace(
         commit,
@@ -337,8 +338,8 @@ def _update_as_stored(update: RunUpdate) -> RunUpdate:
 
 def corrupt(where: str, error: BaseException) -> LedgerCorrupt:
     return LedgerCorrupt(
-        f"{where} cannot be read ({error}). It was not believed and nothing was changed. Take back "
-        "what somebody changed in it, or restore it from a backup."
+        f"{where} cannot be read ({error}). It was not believed and nothing was changed. Undo the "
+        "changes that were made to it by hand, or restore it from a backup."
     )
 
 
@@ -359,7 +360,7 @@ def _shown(column: Column, value: Any) -> tuple[str, Any]:
                     return column.name.removesuffix("_json"), shown
             except LedgerCorrupt:
                 pass
-            # Text that is not spelled as we spell it must come back letter by letter.
+            # Text in a different spelling than ours must come back character by character.
     return column.name, value
 
 
@@ -373,7 +374,7 @@ def _stored(column: Column, plain: Mapping[str, Any]) -> Any:
 
 
 def iso(stored: int) -> str | int:
-    """A time as ISO 8601, in UTC; one that no calendar holds stays a number of microseconds."""
+    """A time as ISO 8601, in UTC; a time outside of the calendar stays a number of microseconds."""
     try:
         moment = _EPOCH + timedelta(microseconds=stored)
     except OverflowError:

@@ -1,11 +1,11 @@
 """Which graphs does a folder of runs know, without reading every file?
 
-Every run keeps a copy of its graph, so the files themselves say it. An index beside them says which
-files were read before, and in which of them each graph was found. It is a cache. A file that it
-does not name is read; a graph is always taken from a run's file; and an index that is missing,
-damaged or wrong is made anew. Only a process that has the ledger's lock writes it. Before a file
-that it names gains a graph, the name is taken out, durably: so a crash leaves an index that knows
-too little, and never one that hides a graph. Promise kept here: P186.
+Every run keeps a copy of its graph, so the files themselves have the answer. An index beside them
+says which files were read before, and in which of them each graph was found. It is a cache. A file
+that it does not name is read, a graph is always taken from a run's file, and an index that is
+missing, damaged or wrong is rebuilt. Only a process that has the ledger's lock writes it. Before a
+file that it names gains a graph, the file is durably removed from the index. So after a crash the
+index may know too little, but it never hides a graph. Promise kept here: P186.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class Index:
     """What was read so far."""
 
     read: frozenset[str] = frozenset()
-    """The names of files whose graphs are all in here."""
+    """The names of files whose graphs are all included here."""
     graphs: Mapping[str, str] = field(default_factory=dict)
-    """By the id of a graph the name of a file that holds it."""
+    """For each graph id, the name of a file that holds it."""
 
 
 class KnownGraphs:
-    """The graphs of a folder; ``load`` reads one of its runs, or says why it cannot be read."""
+    """The graphs of a folder. ``load`` reads one of its runs, or returns why it cannot be read."""
 
     def __init__(self, folder: Path, own: Path, load: Load, seals: Seals | None) -> None:
         self._folder = folder
@@ -74,7 +74,7 @@ class KnownGraphs:
         taken = {one: self._taken(name, one) for one, name in index.graphs.items()}
         found = {graph_id: graph for graph_id, graph in taken.items() if graph is not None}
         if len(found) < len(taken):
-            # A file was removed or edited by hand, so nothing that the index says is believed.
+            # A file was removed or edited by hand, so the index is not trusted at all.
             found, index = {}, Index()
         for name in self._unread(index):
             file = self._load(name)
@@ -83,7 +83,7 @@ class KnownGraphs:
         return found
 
     def expect(self, graph: GraphRecord, file: RunFile) -> None:
-        """A file is about to be written with a graph. The caller has the lock.
+        """Prepare for writing a file with a graph. The caller has the lock.
 
         Durable: when it returns.
         """
@@ -93,7 +93,7 @@ class KnownGraphs:
             self._write(Index(index.read - {name}, index.graphs))
 
     def _refresh(self) -> None:
-        """Read what is new, if that is much."""
+        """Read the new files, if there are many."""
         index = self._index()
         unread = self._unread(index)
         if len(unread) <= max(MOST_UNREAD, len(index.read) // 8):
@@ -104,7 +104,7 @@ class KnownGraphs:
             if isinstance(file, RunFile):
                 read.add(name)
                 graphs.update((graph_id, name) for graph_id in file.data.graphs)
-        # Without it the next look reads more, and no commit fails for that.
+        # Without the index the next lookup reads more files, but no commit fails.
         with contextlib.suppress(OSError, StoreError):
             self._write(Index(frozenset(read), graphs))
 
@@ -116,7 +116,7 @@ class KnownGraphs:
         return file.data.graphs.get(graph_id) if isinstance(file, RunFile) else None
 
     def _index(self) -> Index:
-        """What the index says; nothing if it is not there, or not as nottwice wrote it."""
+        """The index; empty if it does not exist, or nottwice did not write it like this."""
         try:
             said, _, seal = (disk.read(self._path) or b"").decode().rstrip("\n").partition("\n")
             return _read(json.loads(said)) if self._fits(said, seal) else Index()

@@ -1,7 +1,7 @@
 """What does a person see first: which phase is a run in, and which step of it? (B2, D6)
 
-Steps outside of any other are phases, and the steps inside them are theirs. All of it is derived:
-from the marks that steps leave, and, for what is still to come, from the graph on record.
+A step outside of any other step is a phase, and the steps inside it belong to it. All of this is
+derived from the marks that steps leave and, for steps to come, from the recorded graph.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def overview(data: MemoryData) -> dict[str, Any]:
-    """The head of a run's file; ``data`` holds this run alone."""
+    """The head of a run's file. ``data`` holds only this run."""
     run = next(iter(data.runs.values()), None)
     phases = _phases(data)
     return {
@@ -37,8 +37,8 @@ def overview(data: MemoryData) -> dict[str, Any]:
 
 
 def phase_of(node_id: str) -> tuple[str, str]:
-    """The phase that a node belongs to, and its name inside of it; empty: it is the phase."""
-    # A graph's parallel branch puts its index before the node.
+    """The phase that a node belongs to, and the node's name in it; empty if it is the phase."""
+    # A parallel branch of a graph puts its index before the node.
     node_id = re.sub(r"^/\[\d+\]/", "", node_id)
     ends = [place for mark in "/[" if (place := node_id.find(mark, 1)) > 0]
     end = min(ends, default=len(node_id))
@@ -63,10 +63,10 @@ def _phases(data: MemoryData) -> dict[str, Any]:
         if name:
             inner.setdefault(phase, {})[name] = mark
         else:
-            # The last visit counts: a node of a loop is in progress again.
+            # The last visit counts: a node of a loop can be in progress again.
             phases[phase] = mark
     if any(run.status in _ENDED for run in data.runs.values()):
-        # A branch that was not taken is not still to come.
+        # A branch that was not taken is no longer to come.
         inner = {phase: _begun(steps) for phase, steps in inner.items() if _begun(steps)}
         phases = {phase: phases[phase] for phase in phases if phase in inner | _begun(phases)}
     for phase, steps in inner.items():
@@ -75,7 +75,7 @@ def _phases(data: MemoryData) -> dict[str, Any]:
 
 
 def _sum_up(phase: dict[str, Any], steps: dict[str, dict[str, Any]]) -> None:
-    """Add what the steps of a phase say to what it says itself."""
+    """Add what the steps of a phase show to the phase itself."""
     if phase["status"] == PENDING:
         phase["status"] = _status_of(steps)
         errors = [step["error"] for step in steps.values() if "error" in step]
@@ -103,12 +103,12 @@ def _planned(data: MemoryData) -> list[str]:
         nodes = json.loads(graph.json)["nodes"] if graph is not None else []
         return [node["name"] for node in nodes if isinstance(node["name"], str)]
     except (ValueError, LookupError, TypeError, RecursionError):
-        # A graph of another shape has phases too, once they begin.
+        # The phases of a graph with another shape appear when they start.
         return []
 
 
 def _mark(step: StepRecord, output_file: str | None) -> dict[str, Any]:
-    """One visit of a step; the file that it named itself counts before that of a call in it."""
+    """One visit of a step. An output file named by the step itself wins over that of a call."""
     mark: dict[str, Any] = {"status": step.status.value}
     if step.finished_at is not None:
         mark["completed_at"] = moment(step.finished_at)
@@ -120,7 +120,7 @@ def _mark(step: StepRecord, output_file: str | None) -> dict[str, Any]:
 
 
 def _status_of(steps: dict[str, Any]) -> str:
-    """Where a phase stands that has no mark of its own: it is no more than its steps."""
+    """The status of a phase that has no mark itself and consists only of its steps."""
     found: set[str] = {step["status"] for step in steps.values()}
     for status in (StepStatus.IN_PROGRESS.value, StepStatus.FAILED.value):
         if status in found:
@@ -143,7 +143,7 @@ def _current(marks: dict[str, Any]) -> str | None:
 
 
 def _output_files(calls: Iterable[CallRow]) -> dict[tuple[str, str], str]:
-    """The file that the last result in each visit of a step names, if one does."""
+    """The file that the last result in each visit of a step names, if any."""
     found: dict[tuple[str, str], str] = {}
     for row in calls:
         result = row.result
@@ -153,7 +153,7 @@ def _output_files(calls: Iterable[CallRow]) -> dict[tuple[str, str], str]:
             continue
         name = named_in(_parsed(result.json))
         if name is not None:
-            # Parallel branches of a step are the step's.
+            # Parallel branches of a step belong to the step.
             node_id = re.sub(r"(?<=.)(\[\d+\])+$", "", row.identity.node_id)
             found[(node_id, row.identity.checkpoint_id)] = name
     return found
@@ -167,7 +167,7 @@ def _parsed(text: str) -> object:
 
 
 def moment(seconds: float) -> str | None:
-    """A time as ISO 8601, in UTC; None for one that no calendar holds."""
+    """A time as ISO 8601, in UTC; None if it is outside of the calendar."""
     try:
         return (_EPOCH + timedelta(microseconds=round(seconds * 1_000_000))).isoformat()
     except OverflowError:

@@ -1,7 +1,7 @@
-"""Which of many files can say something about a name? Those whose bytes mention it.
+"""Which of many files can contain a name? Those whose bytes mention it.
 
-A folder of 1,600 runs takes more than a second to parse, and a few hundredths of one to read. Most
-questions about all runs are about one name: a key, a review, a graph.
+Parsing a folder of 1,600 runs takes more than a second; reading it takes a few hundredths of one.
+Most questions about all runs are about one name: a key, a review, a graph.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from nottwice.store.files import disk
 from nottwice.store.memory import MemoryStore
 
 _ESCAPES = (b"\\u", b"\\/")
-"""Spellings of a character that nottwice does not write. A file with one may say the name so."""
+"""Spellings of a character that nottwice does not write. A file with one may spell the name so."""
 
 
 def bytes_of(folder: Path, name: str) -> bytes:
-    """All that is written about a run; nothing if it cannot be read."""
+    """Everything written about a run; empty if it cannot be read."""
     try:
         found = [disk.read(folder / (name + end)) for end in (disk.INBOX, disk.RUN)]
     except OSError:
@@ -27,12 +27,12 @@ def bytes_of(folder: Path, name: str) -> bytes:
 
 
 def says(content: bytes, name: str) -> bool:
-    """Whether a name stands in the bytes of a file, spelled as nottwice spells it."""
+    """Whether the bytes of a file contain a name, spelled as nottwice spells it."""
     return _spelled(name) in content
 
 
 def may_say(content: bytes, name: str) -> bool:
-    """Whether a file can hold a record with this name, however it is spelled."""
+    """Whether a file can contain a record with this name, however it is spelled."""
     return says(content, name) or any(escape in content for escape in _ESCAPES)
 
 
@@ -42,11 +42,11 @@ def _spelled(name: str) -> bytes:
 
 @frozen_record(frozen=True, slots=True)
 class Glance:
-    """What all runs were like when the folder looked like this."""
+    """All runs, as they were when the folder looked like this."""
 
     looks: frozenset[tuple[str, int, int, int]]
     since: float | None
-    """Since when it has looked so; by the clock of whoever looked."""
+    """Since when the folder has looked like this, by the clock of the caller."""
     settled: bool
-    """It had looked so for a while when it was read."""
+    """Whether the folder had looked like this for a while when it was read."""
     view: MemoryStore

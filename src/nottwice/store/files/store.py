@@ -1,10 +1,10 @@
 """A ledger of readable files: one JSON file per run, for small runs on one host (B2).
 
-The holder of a run replaces its file, whole, with every commit. Others append to an inbox beside
-it, one line a commit, which the holder folds in with its next commit; readers see both. Everybody
-who writes has the ledger's lock, so preconditions are checked against what is there. Promises
-kept here: P5, P6, P7, P10, P20 (what others say beside a run is folded in once), P117 (a file that
-cannot be read stops its own run and no other), P118 (an interrupt leaves nothing locked).
+The holder of a run replaces the whole file with every commit. Other processes append to an inbox
+beside it, one line per commit, and the holder folds the inbox in with its next commit. Readers see
+both. Every writer has the ledger's lock, so preconditions are checked against the current files.
+Promises kept here: P5, P6, P7, P10, P20 (what others write beside a run is folded in once), P117 (a
+file that cannot be read stops its own run and no other), P118 (an interrupt leaves nothing locked).
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ class JsonFileStore(whereabouts.OnDisk, StoreBase):
     _remembered: dict[str, tuple[bytes, RunFile]]
     _glanced: Glance | None
     _named: dict[str, str]
-    """What was said about files that cannot be read."""
+    """The last message about each file that cannot be read, by its name."""
 
-    # Files are replaced whole, so a reader needs no lock.
+    # Files are replaced as a whole, so a reader needs no lock.
     reads_can_block = False
 
     def __init__(
@@ -71,8 +71,8 @@ class JsonFileStore(whereabouts.OnDisk, StoreBase):
         busy_seconds: float = BUSY_SECONDS,
         seals: Seals | None = None,
     ) -> None:
-        """Open the ledger in a folder; ``busy_seconds``: how long to wait for other processes;
-        ``seals``: what to seal files with, and to check them by."""
+        """Open the ledger in a folder. ``busy_seconds``: how long to wait for other processes.
+        ``seals``: the key to seal and check files with."""
         self._name(directory)
         self._now = now
         self._busy_seconds = whereabouts.busy_seconds(busy_seconds)
@@ -121,7 +121,7 @@ class JsonFileStore(whereabouts.OnDisk, StoreBase):
         with self._reading():
             return self._everything()
 
-    # What need not read every file
+    # Questions that do not have to read every file
 
     def load_review(self, review_id: str) -> Review | None:
         return self._mentioning(review_id).reviews.get(review_id)
@@ -158,7 +158,7 @@ class JsonFileStore(whereabouts.OnDisk, StoreBase):
         return self._glance().runs_held_by(holder_id)
 
     def unreadable(self) -> list[str]:
-        """What is wrong with the files that cannot be read; all other runs are not affected."""
+        """A message for each file that cannot be read. All other runs are not affected."""
         self._in_this_process()
         with self._reading():
             found = [self._readable(name) for name in disk.names_in(self._folder)]
@@ -178,7 +178,7 @@ class JsonFileStore(whereabouts.OnDisk, StoreBase):
     def adopt(self, workflow_id: str, *, entry: AuditEntry) -> None:
         if self._seals is None:
             raise KeyMissing(
-                "Without a key nothing can be sealed. Nothing was changed. Make one: nottwice key"
+                "Nothing can be sealed without a key. Nothing was changed. Make one: nottwice key"
             )
         self._in_this_process()
 
@@ -190,7 +190,7 @@ class JsonFileStore(whereabouts.OnDisk, StoreBase):
         self._exclusively(seal)
 
     def copy_to(self, destination: Path, *, mark: AuditEntry, on_progress: OnProgress) -> None:
-        """Make a whole copy of one moment, for which others wait. Durable: when it returns."""
+        """Make a complete copy while other writers wait. Durable: when it returns."""
         self._in_this_process()
         said = document.as_stored(Commit(workflow_id=mark.workflow_id, audit=(mark,)))
 
@@ -209,7 +209,7 @@ class JsonFileStore(whereabouts.OnDisk, StoreBase):
         self._exclusively(copy)
 
     def close(self) -> None:
-        """Give back what is held open. What was reported durable stays so."""
+        """Release all resources. Everything that was reported durable stays durable."""
         if self._pid == os.getpid():
             self._shared.close()
             self._remembered.clear()
@@ -233,7 +233,7 @@ class JsonFileStore(whereabouts.OnDisk, StoreBase):
         self._glanced = None
         self._registered = False
         self._shared = SharedCommits(self._commit_many)
-        # Last: whoever sees this process's number here finds everything in place.
+        # Set last: a thread that sees the number of this process here finds everything in place.
         self._pid = os.getpid()
 
     def _create(self, *, create: bool) -> None:
@@ -261,10 +261,10 @@ class JsonFileStore(whereabouts.OnDisk, StoreBase):
     # Reading
 
     def _glance(self, now: float | None = None) -> MemoryStore:
-        """All runs, for workers, which look several times a second: read again if a file changed.
+        """All runs, for workers, which ask several times a second. Read again if a file changed.
 
-        Two changes in one tick of the file system's clock may look alike, so what was read counts
-        only if nothing had changed for a while before.
+        Two changes in one tick of the file system's clock may look the same, so a reading is reused
+        only if nothing had changed for a while before it.
         """
         self._in_this_process()
         with self._reading():
@@ -291,10 +291,10 @@ class JsonFileStore(whereabouts.OnDisk, StoreBase):
         return file
 
     def _everything(self, *, unless_unreadable: bool = False) -> MemoryData:
-        """What can be asked of all runs; it reads every file, which is right for a few hundred.
+        """All runs, from every file, which is fast enough for a few hundred.
 
-        A file that cannot be read is named in the log and left out, unless what it may hold counts:
-        then it is an error (P117).
+        A file that cannot be read is logged and left out, unless its content could matter: then it
+        is an error (P117).
         """
         whole = MemoryData()
         for name in disk.names_in(self._folder):
@@ -307,9 +307,9 @@ class JsonFileStore(whereabouts.OnDisk, StoreBase):
         return whole
 
     def _mentioning(self, *names: str) -> MemoryData:
-        """The runs that can say something about a key, a review or the like.
+        """The runs that can contain a key, a review or the like.
 
-        Raises LedgerCorrupt if a file cannot be read that names one of them.
+        Raises LedgerCorrupt if a file that names one of them cannot be read.
         """
         self._in_this_process()
         whole = MemoryData()
@@ -327,7 +327,7 @@ class JsonFileStore(whereabouts.OnDisk, StoreBase):
         return whole
 
     def _readable(self, name: str) -> RunFile | LedgerCorrupt | None:
-        """A run, or why it cannot be read; that is logged once."""
+        """A run, or why it cannot be read. The reason is logged once."""
         try:
             return self._load(name)
         except LedgerCorrupt as error:
@@ -340,10 +340,10 @@ class JsonFileStore(whereabouts.OnDisk, StoreBase):
         return found
 
     def _load(self, name: str, *, vouched: bool = False) -> RunFile | None:
-        """A run as its file and its inbox show it together; ``vouched``: whatever its seals say.
+        """A run as its file and its inbox show it together. ``vouched``: ignore its seals.
 
-        The inbox first: what the holder folds in meanwhile is then in the file, and known by its
-        number, so it is neither missed nor taken twice.
+        The inbox is read first. If the holder folds it in meanwhile, its lines are in the file and
+        known by their numbers, so none is missed or applied twice.
         """
         inbox = disk.read(self._folder / (name + disk.INBOX))
         content = disk.read(self._folder / (name + disk.RUN))
@@ -356,7 +356,7 @@ class JsonFileStore(whereabouts.OnDisk, StoreBase):
             if file is None:
                 file = RunFile(commit.workflow_id)
             if commit.workflow_id != file.workflow_id or disk.name_of(file.workflow_id) != name:
-                raise document.corrupt(where, ValueError(f"it speaks of {commit.workflow_id!r}"))
+                raise document.corrupt(where, ValueError(f"it is about {commit.workflow_id!r}"))
             if number > file.folded:
                 file = file.copy()
                 rules.apply(file.data, commit)
@@ -364,7 +364,7 @@ class JsonFileStore(whereabouts.OnDisk, StoreBase):
         return file
 
     def _parsed(self, name: str, content: bytes, *, vouched: bool) -> RunFile:
-        """The file as records. Bytes that were read before are not read again."""
+        """The file as records. Bytes that were parsed before are not parsed again."""
         known = self._remembered.get(name)
         if known is not None and known[0] == content:
             return known[1]
@@ -379,11 +379,11 @@ class JsonFileStore(whereabouts.OnDisk, StoreBase):
     def _remember(self, name: str, content: bytes, file: RunFile) -> None:
         self._remembered[name] = (content, file)
         while len(self._remembered) > MOST_REMEMBERED:
-            # Another thread may be faster.
+            # Another thread may have removed it first.
             self._remembered.pop(next(iter(self._remembered)), None)
 
     def _check_present(self) -> None:
-        """A run that is not there is a new one; a folder that is not there is an error."""
+        """A missing run is a new one, but a missing folder is an error."""
         if not self._own.exists():
             raise self._gone()
 
@@ -404,11 +404,11 @@ class JsonFileStore(whereabouts.OnDisk, StoreBase):
     # Writing
 
     def _exclusively(self, write: Callable[[], None]) -> None:
-        """Write while no other process and no other thread writes to this ledger."""
+        """Write while no other process or thread writes to this ledger."""
 
         def write_in_place() -> None:
             if not self._lock.is_in_place():
-                # Another process may have made a new one, and then both would write together.
+                # Another process may have created a new lock file, and both would write.
                 raise self._gone()
             write()
 
@@ -425,7 +425,7 @@ class JsonFileStore(whereabouts.OnDisk, StoreBase):
         except (NottwiceError, Blocked, Outdated) as refusal:
             return refusal
         except (ValueError, OverflowError, RecursionError) as error:
-            # What cannot be written as text was not written.
+            # A value that cannot be encoded as text was not written.
             return disk.store_error(error, self.location)
         return None
 
@@ -434,7 +434,7 @@ class JsonFileStore(whereabouts.OnDisk, StoreBase):
         file = self._run(commit.workflow_id)
         rules.check(self._concerned(commit, file), commit)
         if commit.graph is not None:
-            # Every run keeps a copy of its graph, always the one that was there first.
+            # Every run keeps a copy of its graph, always the version that was recorded first.
             known = self._graphs.find(commit.graph.graph_id) or commit.graph
             commit = replace(commit, graph=known)
             self._graphs.expect(known, file)
@@ -444,7 +444,7 @@ class JsonFileStore(whereabouts.OnDisk, StoreBase):
             self._replace(commit, file)
 
     def _concerned(self, commit: Commit, file: RunFile) -> MemoryData:
-        """What the preconditions of a commit are about: its own run, and others if need be."""
+        """The records that a commit's preconditions need: its own run, and others if necessary."""
         if any(write.at_most is not None for write in commit.charges):
             return self._everything(unless_unreadable=True)
         names = [write.review.review_id for write in commit.reviews]
@@ -467,8 +467,8 @@ class JsonFileStore(whereabouts.OnDisk, StoreBase):
         content = document.write(file, self._seals)
         disk.replace(self._folder / (name + disk.RUN), content)
         self._remember(name, content, file)
-        # Only now: until the new file is durable, the inbox is all there is of what others said.
-        # If it stays, or is back after a crash, the numbers of its lines tell that they are in.
+        # Only now: until the new file is durable, the inbox is the only copy of its commits. If it
+        # stays, or is back after a crash, the line numbers show that they were folded in.
         with contextlib.suppress(OSError):
             disk.remove(self._folder / (name + disk.INBOX))
 
@@ -478,7 +478,7 @@ _stores: weakref.WeakSet[JsonFileStore] = weakref.WeakSet()
 
 def _after_fork_in_child() -> None:
     for store in list(_stores):
-        # Another thread of the parent may have held it, and does not exist here.
+        # Another thread of the parent may have held the lock, and does not exist here.
         store._reopening = threading.Lock()
 
 

@@ -1,9 +1,10 @@
-"""The intents, or the receipts, of many runs in one statement, so that it is planned only once.
+"""How are the intents, or the receipts, of many runs written by one statement?
 
-To plan such a statement takes the server longer than to execute it, and without prepared statements
-(which not every pooler knows) it does so each time. Of a batch all plain intents are one statement
-and all plain receipts another. Every row carries the preconditions of its own commit along, as in
-quick.py, and what was written is told row by row. Promises kept here: P5, P6, P7, P9.
+The server takes longer to plan such a statement than to execute it, and without prepared statements
+(which not every pooler supports) it plans it each time. So all plain intents of a batch are one
+statement and all plain receipts another. Every row includes the preconditions of its own commit, as
+in quick.py, and the result says for each row whether it was written. Promises kept here: P5, P6,
+P7, P9.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from nottwice.store.tables import CALLS
 
 _WITH_SERVER = "".join(("WITH server AS (SELECT ", HERE, " AS is_here) "))
 _DURABLE = " current_setting('synchronous_commit') <> 'off' AND (SELECT is_here FROM server)"
-# Locked in one order, so that two processes do not wait for each other. Whoever waited for a claim
-# sees the run as the claim has left it.
+# Locked in one order, so that two processes do not wait for each other. A statement that waited for
+# a claim sees the run as the claim has left it.
 _HELD = (
     " JOIN (SELECT workflow_id, epoch, holder_id, in_doubt_from FROM nottwice.runs"
     " WHERE workflow_id = ANY(%s) ORDER BY workflow_id FOR SHARE) AS held"
@@ -72,13 +73,13 @@ class Fast:
     """One statement, and the members of the batch that it writes, by their numbers."""
 
     statement: Statement
-    """Without its first parameter: when the server started that it is meant for."""
+    """Without its first parameter, which is the start time of the server that it is meant for."""
     members: tuple[int, ...]
     names: tuple[tuple[str, str], ...] | None = None
-    """By call and attempt, for members that share the statement."""
+    """The call and the attempt of each member, if several members share the statement."""
 
     def written(self, cursor: Any) -> list[tuple[int, bool]]:
-        """Which of its members it has written."""
+        """For each member, whether it was written."""
         if self.names is None:
             return [(self.members[0], cursor.rowcount == 1)]
         found = set(cursor.fetchall())
@@ -88,7 +89,7 @@ class Fast:
 
 
 def arrange(commits: Sequence[Commit]) -> tuple[list[Fast], list[int]]:
-    """The statements for a batch; and the members that take more than a statement."""
+    """The statements for a batch, and the members that need more than one statement."""
     if len(commits) == 1:
         statement = quick(commits[0])
         return ([], [0]) if statement is None else ([Fast(statement, (0,))], [])
@@ -103,14 +104,14 @@ def arrange(commits: Sequence[Commit]) -> tuple[list[Fast], list[int]]:
             alike[statement[0]].append(number)
         else:
             alone.append(Fast(statement, (number,)))
-    # In one order, so that two processes do not wait for each other.
+    # Sorted, so that two processes do not wait for each other.
     alone.sort(key=lambda one: commits[one.members[0]].workflow_id)
     shared = [fast for sql, numbers in alike.items() for fast in _share(commits, sql, numbers)]
     return [*shared, *alone], slow
 
 
 def _share(commits: Sequence[Commit], sql: str, numbers: Sequence[int]) -> list[Fast]:
-    """One statement for members that are alike; one that looks like another has its own turn."""
+    """One statement for members of the same kind. Two with the same call and attempt are split."""
     names: dict[tuple[str, str], int] = {}
     twins = []
     for number in numbers:

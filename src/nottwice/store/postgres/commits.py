@@ -1,10 +1,11 @@
-"""How do commits become durable on PostgreSQL, and what if the connection breaks meanwhile?
+"""How do commits become durable on PostgreSQL, and what happens if the connection breaks?
 
-A commit in steady state is one statement, which is a transaction by itself: one round trip. Others
-take two: read and lock, then write. Commits of many runs share a transaction. Whatever breaks
-before the last message to the server changed nothing and is done again. Whatever breaks after it is
-in doubt, and the same commit is repeated on a new connection, alone, until it is answered; if it is
-not, that is CommitUnknown. Promises kept here: P5, P7, P56.
+A usual commit is one statement, which is a transaction by itself and takes one round trip. Others
+take two: read and lock, then write. Commits of many runs share a transaction. If the connection
+breaks before the last message to the server, nothing was changed and the commit is tried again. If
+it breaks after that, the commit is in doubt: the same commit is repeated alone on a new connection
+until it is answered. If it is never answered, the result is CommitUnknown. Promises kept here: P5,
+P7, P56.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from nottwice.store.tables import AUDIT
 log = logging.getLogger("nottwice")
 MOST_REPETITIONS = 5
 
-# Others were faster, or two waited for each other: nothing was written, and it may well work now.
+# Another process was faster, or two waited for each other: nothing was written, so try again.
 _WORTH_REPEATING = (
     psycopg.errors.SerializationFailure,
     psycopg.errors.DeadlockDetected,
@@ -45,7 +46,7 @@ _WORTH_REPEATING = (
 
 
 class Commits:
-    """Makes commits durable, for everybody in this process."""
+    """Makes commits durable for all threads of this process."""
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class Commits:
         witness: Witness,
         look: Callable[[], None],
     ) -> None:
-        """``look``: look at a server that ``witness`` does not know."""
+        """``look``: examine a server that ``witness`` does not know."""
         self._connections = connections
         self._place = connections.place
         self._patience_seconds = patience_seconds
@@ -67,7 +68,7 @@ class Commits:
         self._look = look
 
     def commit_many(self, commits: Sequence[Commit]) -> list[Outcome]:
-        """One transaction for all, if that is possible. Durable: what is told None."""
+        """One transaction for all, if possible. Durable: each commit whose outcome is None."""
         if len(commits) == 1:
             return [self._alone(commits[0])]
         try:
@@ -75,13 +76,13 @@ class Commits:
         except _InDoubt as doubt:
             return [self._resolve(commit, doubt) for commit in commits]
         except _NothingWritten:
-            # One of them was refused by the database; each finds out by itself.
+            # The database refused one of them. Each is tried alone.
             return [self._alone(commit) for commit in commits]
         together_with_all = zip(commits, outcomes, strict=True)
         return [self._alone(one) if said is _LOOK else said for one, said in together_with_all]
 
     def _alone(self, commit: Commit) -> Outcome:
-        """One commit, repeated while nothing of it is durable and others are in its way."""
+        """One commit, repeated while nothing of it is durable and other commits are in its way."""
         quickly, left = True, MOST_REPETITIONS
         while True:
             try:
@@ -91,7 +92,7 @@ class Commits:
             except _NothingWritten as failed:
                 left -= 1
                 if quickly and isinstance(failed.error, psycopg.errors.UndefinedFunction):
-                    # Nobody has made them yet who may; the other way needs none.
+                    # The functions do not exist yet. The slower way does not need them.
                     quickly = False
                     continue
                 if not left or not isinstance(failed.error, _WORTH_REPEATING):
@@ -104,10 +105,10 @@ class Commits:
     def _resolve(self, commit: Commit, doubt: _InDoubt) -> Outcome:
         """After an ambiguous COMMIT: the same commit again, on a new connection.
 
-        What the lost connection may still be doing on the server holds the locks that this one
-        waits for, so the answer is what became of it, and not what was visible at some moment.
+        If the lost transaction is still active on the server, it holds the locks that this one
+        waits for. So the outcome is final, and not just what was visible at some moment.
         """
-        log.warning("a commit to %s is repeated, its answer was lost", self._place.location)
+        log.warning("repeating a commit to %s, because its answer was lost", self._place.location)
         last: BaseException = doubt.error
         for _ in range(MOST_REPETITIONS):
             try:
@@ -125,12 +126,12 @@ class Commits:
         told = self._place.hide_secrets(" ".join(f"{doubt.error}; then {last}".split()))
         return CommitUnknown(
             f"The connection to {self._place.location} broke during a commit ({told}). It may or "
-            "may not be durable, and nothing was done on the strength of it. When the database is "
-            "back, open the run again: what is in doubt will be reconciled."
+            "may not be durable, and nottwice did not act on it. When the database is back, open "
+            "the run again: calls in doubt will be reconciled."
         )
 
     def _is_on_record(self, commit: Commit) -> bool:
-        """Whether a commit that somebody has built upon since is there: its audit entries tell."""
+        """Whether an outdated commit was applied before: its audit entries are in the ledger."""
         if not commit.audit:
             return False
         onces = sorted({once(AUDIT, AUDIT.row(entry)) for entry in commit.audit})
@@ -148,8 +149,8 @@ class Commits:
             return False
 
     def _transaction(self, commits: Sequence[Commit], *, quickly: bool = True) -> list[Outcome]:
-        """One transaction. _LOOK for a member that wrote nothing and must be looked at alone."""
-        # A head follows from what was read, so what is sealed takes the long way.
+        """One transaction. _LOOK for a member that wrote nothing and must be tried alone."""
+        # A new head depends on rows that were read, so a sealed commit takes the slower way.
         quickly = quickly and self._sealing.seals is None
         fast, slow = arrange(commits) if quickly else ([], list(range(len(commits))))
         planned = [commits[number] for number in slow]
@@ -169,7 +170,7 @@ class Commits:
     def _here_or_look(
         self, fast: Sequence[Fast], commits: Sequence[Commit]
     ) -> tuple[list[Outcome], list[tuple[int, bool]]]:
-        """Try a transaction; on a server that this process does not know, look at that first."""
+        """Try a transaction. If this process does not know the server, examine it first."""
         try:
             return self._once(fast, commits)
         except Elsewhere:
@@ -177,16 +178,16 @@ class Commits:
         try:
             return self._once(fast, commits)
         except Elsewhere as again:
-            # The address leads to several servers, one after the other.
+            # The address leads to several servers in turn.
             raise ConnectionLost(again) from again
 
     def _once(
         self, fast: Sequence[Fast], commits: Sequence[Commit]
     ) -> tuple[list[Outcome], list[tuple[int, bool]]]:
-        """Try a transaction once; what each of ``commits`` is told, and which of the others are
-        written.
+        """Try a transaction once. Returns the outcome of each of ``commits``, and for the members
+        of ``fast`` whether they were written.
 
-        Lost: nothing is durable. _InDoubt: the connection broke after the last words.
+        ConnectionLost: nothing is durable. _InDoubt: the connection broke after the last message.
         """
         last_words = False
         told: list[Outcome] = []
@@ -239,7 +240,7 @@ class Commits:
 
 
 class _NothingWritten(Exception):
-    """A transaction failed, and nothing of it is durable."""
+    """A transaction failed. Nothing of it is durable."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(str(error))
@@ -247,14 +248,14 @@ class _NothingWritten(Exception):
 
 
 class _InDoubt(Exception):
-    """The connection broke after the last words; the transaction may or may not be durable."""
+    """The connection broke after the last message. The transaction may or may not be durable."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(str(error))
         self.error = error
 
 
-_LOOK = Outdated("it wrote nothing, and has to be looked at alone")
+_LOOK = Outdated("it wrote nothing and must be tried alone")
 
 
 def _said(error: BaseException) -> NottwiceError | None:

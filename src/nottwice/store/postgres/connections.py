@@ -1,11 +1,11 @@
 """The connections of one process to one ledger on PostgreSQL: a few, opened when they are needed.
 
-Nothing is kept in a connection from one transaction to the next: no prepared statements, no session
-locks, no settings. So a pooler in between may hand out another server connection each time.
+A connection keeps nothing from one transaction to the next: no prepared statements, no session
+locks, no settings. So a pooler in between may use another server connection each time.
 
-Not psycopg_pool, for two reasons. Its threads do not survive a fork; and when the database is away
-it answers with a timeout of its own, where whoever waits for a commit must know at once that the
-connection broke, and when.
+psycopg_pool is not used, for two reasons. Its threads do not survive a fork. And when the database
+is away, it answers with its own timeout, but a commit must learn immediately that the connection
+broke, and when.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from nottwice.store.statements import Statement
 
 T = TypeVar("T")
 _PAUSES_SECONDS = (0.02, 0.05, 0.1, 0.2, 0.4)
-# A server that vanished without a word is noticed within half a minute, and not after hours.
+# A server that vanished silently is noticed within half a minute instead of hours.
 _DEFAULTS = {
     "connect_timeout": "10",
     "keepalives_idle": "10",
@@ -39,9 +39,9 @@ _SOON = ("starting up", "shutting down", "recovery", "not yet accept", "too many
 
 
 class ConnectionLost(Exception):
-    """The connection broke, or there is none to be had. What was under way may be durable or not.
+    """The connection broke, or none could be opened. Work in progress may or may not be durable.
 
-    Internal: whoever knows what was under way says what it means.
+    Internal: the caller knows what was in progress and reports what this means.
     """
 
     def __init__(self, error: BaseException) -> None:
@@ -50,7 +50,7 @@ class ConnectionLost(Exception):
 
 
 class PostgresConnections:
-    """Hands out connections, never more than so many at once."""
+    """Hands out connections, never more than ``most_connections`` at a time."""
 
     def __init__(self, place: Place, *, busy_seconds: float) -> None:
         self.place = place
@@ -61,7 +61,7 @@ class PostgresConnections:
 
     @contextlib.contextmanager
     def use(self) -> Iterator[psycopg.Connection]:
-        """A connection outside of any transaction. Lost: it broke, or could not be opened."""
+        """A connection outside of any transaction. ConnectionLost if it broke or did not open."""
         if not self._free.acquire(timeout=self._busy_seconds):
             raise StoreError(
                 f"All {self.place.most_connections} connections to {self.place.location} have been "
@@ -74,7 +74,7 @@ class PostgresConnections:
                 yield connection
             except psycopg.Error as error:
                 if _is_lost(connection, error) or not _is_rolled_back(connection):
-                    # A server that restarted has dropped all the others, too.
+                    # A server that restarted has dropped all other connections, too.
                     self.close()
                     raise ConnectionLost(error) from error
                 raise
@@ -84,7 +84,7 @@ class PostgresConnections:
             self._free.release()
 
     def close(self) -> None:
-        """Close what nobody uses; the others are closed when they come back to a closed server."""
+        """Close the idle connections. Those in use stay open."""
         with self._guard:
             idle, self._idle = self._idle, []
         for connection in idle:
@@ -105,7 +105,7 @@ class PostgresConnections:
             raise ConnectionLost(error) from error
 
     def _give_back(self, connection: psycopg.Connection) -> None:
-        """Keep it for the next one, unless somebody left it in the middle of something."""
+        """Keep it for the next user, unless it is still inside a transaction."""
         if not connection.closed and _status(connection) is TransactionStatus.IDLE:
             with self._guard:
                 self._idle.append(connection)
@@ -114,15 +114,15 @@ class PostgresConnections:
 
 
 def together(connection: psycopg.Connection, statements: Sequence[Statement]) -> list[Any]:
-    """Send statements in one go, and wait once. Returns a cursor for each."""
+    """Send all statements, then wait once. Returns a cursor for each."""
     with connection.pipeline():
         return [connection.execute(sql, parameters) for sql, parameters in statements]
 
 
 def patiently(action: Callable[[], T], *, patience_seconds: float) -> T:
-    """Do something that a lost connection may interrupt and that may be done again.
+    """Do something repeatable that a lost connection may interrupt.
 
-    Raises the last Lost when the database stays away for longer than this.
+    Raises the last ConnectionLost if the database stays away for longer than ``patience_seconds``.
     """
     left_seconds = patience_seconds
     pauses = iter(_PAUSES_SECONDS)
@@ -138,7 +138,7 @@ def patiently(action: Callable[[], T], *, patience_seconds: float) -> T:
 
 
 def store_error(error: BaseException, place: Place) -> StoreError:
-    """Say what the database refused. Nothing was written."""
+    """What an error of the database means for the caller. Nothing was written."""
     cause = error.error if isinstance(error, ConnectionLost) else error
     text = place.hide_secrets(" ".join(str(cause).split()))
     if isinstance(cause, psycopg.errors.ProgramLimitExceeded):
@@ -149,15 +149,15 @@ def store_error(error: BaseException, place: Place) -> StoreError:
     if isinstance(cause, psycopg.errors.InsufficientPrivilege):
         return StoreError(
             f"This user may not do that in {place.location} ({text}). Nothing was written. "
-            "Connect as a user with the role nottwice_writer; to remove runs it takes the role "
-            "nottwice_keeper, too."
+            "Connect as a user with the role nottwice_writer; removing runs also needs the role "
+            "nottwice_keeper."
         )
     if isinstance(error, ConnectionLost):
         away = StoreError(
             f"{place.location} cannot be reached ({text}). Nothing was written. Check that the "
-            "server runs and accepts this user, then do the same again."
+            "server is running and accepts this user, then try again."
         )
-        # A server that answers "FATAL" is there. It will let this user in later, or never.
+        # A server that answers "FATAL" is running. It will accept this user later, or never.
         away.is_away = "FATAL" not in text or any(word in text for word in _SOON)
         return away
     return StoreError(f"{place.location} refused ({text}). Nothing was written.")
@@ -166,13 +166,13 @@ def store_error(error: BaseException, place: Place) -> StoreError:
 def _is_lost(connection: psycopg.Connection, error: psycopg.Error) -> bool:
     if connection.closed or _status(connection) is TransactionStatus.UNKNOWN:
         return True
-    # The last words of a server that ends the connection; the end itself may not be here yet.
+    # The last message of a server that ends the connection; the end itself may arrive later.
     return error.diag.severity_nonlocalized in ("FATAL", "PANIC")
 
 
 def _is_rolled_back(connection: psycopg.Connection) -> bool:
-    """Whether it could be brought out of whatever it was in. A server that goes away in the middle
-    of a pipeline leaves one that is neither closed nor of any use."""
+    """Whether the connection could be rolled back. If a server goes away during a pipeline, the
+    connection is neither closed nor usable."""
     try:
         connection.rollback()
     except psycopg.Error:

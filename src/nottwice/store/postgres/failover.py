@@ -1,25 +1,25 @@
-"""Is this still the database that acknowledged our commits, and what has it forgotten if not?
+"""Is this still the database that acknowledged our commits, and if not, what has it forgotten?
 
-A standby that is promoted lacks whatever it had not received, and a database that forgot has also
-forgotten that. Two things remember: the ledger itself, which records the system identifier and the
-timeline of each server that it has lived in; and living processes, which remember their last
-commits. Every commit carries the start time of the server that this process knows. Another server,
-or the same one after a restart, writes nothing and is looked at first:
+A promoted standby lacks whatever it had not received, and a database that forgot commits has also
+forgotten that it did. Two things remember: the ledger itself, which records the system identifier
+and the timeline of each server that it has lived on; and living processes, which remember their
+last commits. Every commit carries the start time of the server that this process knows. Another
+server, or the same one after a restart, writes nothing and is examined first:
 
-- The ledger is where it was, and has the last commits of this process: it was only a restart.
+- If the ledger is on the same server and has the last commits of this process, it was a restart.
 - Otherwise it is marked like a restored copy (restored.py): its runs are held (P91, P120).
 
 A mark does not hold runs that a living process vouches for. WAL is replayed in order, so a server
-that has the last commit of a process has all earlier ones, too. Asking for that commit itself needs
-no position in the WAL, and a restart after the promotion loses no proof. A process vouches
+that has the last commit of a process also has all earlier ones. Looking for that commit needs no
+position in the WAL, and a restart after the promotion destroys no proof. A process vouches
 
 - for a run that it holds, if the last commit of the run is there and its lease never ran out, so
   that no other process can have taken the run over on the lost server;
 - for everything it did, if its very last commit and the last renewal of its lease are there.
 
-When every process that had a lease when the copy ends has vouched for everything, no run is held
-any more (P121). The end of the copy is the last transaction that the standby replayed; a server
-that cannot tell when that was asks every process that the ledger knows.
+When every process that had a lease at the end of the copy has vouched for everything, no run is
+held any more (P121). The end of the copy is the last transaction that the standby replayed. If a
+server does not know that time, every process that the ledger knows is asked.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from nottwice.store.tables import AUDIT, EVIDENCE, GRAPHS, HOLDERS, RUNS, micros
 
 log = logging.getLogger("nottwice")
 MOST_REMEMBERED = 1000
-"""So many of the runs that this process made in one ledger are put on record again."""
+"""How many of the runs that this process created in one ledger can be recorded again."""
 
 _SERVER = (
     "SELECT to_char(pg_postmaster_start_time() AT TIME ZONE 'UTC',"
@@ -73,20 +73,20 @@ _NOT_TOLD = (
 )
 _RECORDED = "SELECT origin FROM nottwice.lineage ORDER BY arrival DESC LIMIT 1"
 _RECORD = "INSERT INTO nottwice.lineage (origin) VALUES (%s)"
-# Each statement looks anew, so what is read after the lock is what the last one has left.
+# Each statement sees the latest commits, so reads after the lock see what the last holder left.
 _ISOLATION = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
 _LOCK = "SELECT set_config('lock_timeout', %s, true), pg_advisory_xact_lock(%s)"
 _MARK = (
     "SELECT subject, at, action FROM nottwice.audit WHERE workflow_id = %s"
     " AND action IN (%s, %s) ORDER BY at DESC, arrival DESC LIMIT 1"
 )
-# As late as anything that is in the ledger, by the clocks of those who wrote it: a run that is
-# there began before, and an entry that is there comes before.
+# At least as late as anything in the ledger, by the clocks of the writers: a run in the ledger was
+# created before, and an entry in it was written before.
 _LAST_CHANGE = """
 SELECT greatest(0, (SELECT max(updated_at) FROM nottwice.runs),
                 (SELECT max(at) FROM nottwice.audit WHERE workflow_id = %s))
 """
-# Who had a lease when the copy ends. The last lease that was renewed was renewed before that.
+# The holders with a lease at the end of the copy. The last renewal of any lease was before that.
 _ASK_HOLDERS = """
 UPDATE nottwice.holders SET asked = %s
  WHERE lease_until > least(coalesce(pg_last_xact_replay_timestamp(), '-infinity'),
@@ -131,7 +131,7 @@ Ask = Callable[[str, Any], list[Any]]
 
 
 class Elsewhere(Exception):
-    """A commit met a server that this process has not looked at. Nothing was written."""
+    """A commit met a server that this process has not examined. Nothing was written."""
 
 
 @dataclass(slots=True)
@@ -140,16 +140,16 @@ class _Held:
 
     run: RunRecord
     last: Commit | None
-    """Its last commit; None: another process may have held it since."""
+    """Its last commit; None if another process may have held the run since."""
 
 
 _made: dict[str, dict[str, tuple[RunRecord, GraphRecord | None]]] = {}
-"""The last runs that this process made, by the location of their ledger. They outlive a store:
-after an outage the work may be begun again with another one."""
+"""The last runs that this process created, by the location of their ledger. They outlive a store,
+because after an outage the work may continue with another store."""
 
 
 class Witness:
-    """What one process remembers of its commits, and says about the server that it meets."""
+    """What one process remembers of its commits, and concludes about a server."""
 
     def __init__(
         self,
@@ -160,9 +160,9 @@ class Witness:
         busy_seconds: float,
     ) -> None:
         self.committing = threading.RLock()
-        """Held from the sending of a commit until it is remembered, and by a look at a server."""
+        """Held from sending a commit until it is remembered, and while a server is examined."""
         self.server: str | None = None
-        """When the server started that every commit has to meet; None: it was not looked at."""
+        """The start time of the server that every commit must meet; None: not examined yet."""
         self._origin: str | None = None
         self._connections = connections
         self._place = connections.place
@@ -173,11 +173,11 @@ class Witness:
         self._made = _made.setdefault(self._place.location, {})
         self._last: Commit | None = None
         self._renewed: Commit | None = None
-        """The last commit that was acknowledged before the lease was renewed for the last time."""
+        """The last commit that was acknowledged before the last renewal of the lease."""
         self._lease_until: str | None = None
 
     def look_once(self, connection: psycopg.Connection) -> None:
-        """Know a server that is where the ledger says; any other is looked at by a commit."""
+        """Accept a server if the ledger says that it is on it. A commit examines any other."""
         sql = in_schema("".join((_SERVER, _ORIGIN, ", (", _RECORDED, ")")), self._place.schema)
         try:
             found = connection.execute(sql).fetchone()
@@ -189,7 +189,7 @@ class Witness:
     # Remembering
 
     def remember(self, commit: Commit) -> None:
-        """A commit was acknowledged."""
+        """Remember a commit that was acknowledged."""
         self._last = commit
         claim, run_id = commit.claim, commit.workflow_id
         if claim is not None:
@@ -205,27 +205,27 @@ class Witness:
             self._held[run_id].last = commit
 
     def overtaken(self, run_id: str) -> None:
-        """Another process holds the run now."""
+        """Forget a run that another process holds now."""
         self._held.pop(run_id, None)
 
     def renewing(self) -> tuple[str | None, str | None, Commit | None]:
-        """What a lease is renewed with: the server, until when it runs, and the last commit."""
+        """What a renewal needs: the server, the end of the lease, and the last commit."""
         return self.server, self._lease_until, self._last
 
     def lease_renewed(self, lease_until: str, *, had_run_out: bool, after: Commit | None) -> None:
-        """The lease was renewed. If it had run out, others may have taken runs over meanwhile."""
+        """Record a renewal. If the lease had run out, other processes may have taken runs over."""
         self._lease_until = lease_until
         self._renewed = after
         if had_run_out:
             for held in list(self._held.values()):
                 held.last = None
 
-    # Looking at a server
+    # Examining a server
 
     def look(self) -> bool:
-        """Look at a server before the next commit to it. True: runs that were held are free now.
+        """Examine a server before the next commit to it. True if held runs are free now.
 
-        Durable: when it returns, whatever has to be known about it is in the ledger.
+        Durable: when it returns, everything that must be known about it is in the ledger.
         """
         with self.committing, self._connections.use() as connection, connection.transaction():
 
@@ -245,7 +245,7 @@ class Witness:
         return freed
 
     def _compare(self, ask: Ask, origin: str | None) -> bool:
-        """Compare what is here with what the ledger and this process remember."""
+        """Compare the database with what the ledger and this process remember."""
         found = ask(_RECORDED, ())
         recorded = found[0][0] if found else None
         if origin is not None and recorded != origin:
@@ -261,7 +261,7 @@ class Witness:
             older = mark
             mark = self._put_mark(ask, origin, recorded or self._origin, missing=missing)
             if older is None and not missing:
-                # Somebody has to account for what is missing, and for a mark that stood before.
+                # If commits are missing, or there was a mark before, a person must account for it.
                 ask(_ASK_HOLDERS, (mark.subject, self._place.lease_seconds))
         return False if mark is None else self._testify(ask, mark, missing=missing)
 
@@ -276,7 +276,7 @@ class Witness:
         if missing:
             return mark is None or origin != recorded
         if origin == recorded:
-            # Another process has looked at this server before, and has said what it found.
+            # Another process has examined this server before and recorded what it found.
             return False
         before = recorded or self._origin
         same_system = before is not None and _system(before) == _system(origin)
@@ -298,7 +298,7 @@ class Witness:
         mark = AuditEntry(LEDGER, at, self._holder.describe(), COPIED, subject, why)
         self._add(ask, mark)
         log.error(
-            "%s: %s. Its runs are held, unless the process that holds one can vouch for it. Next: "
+            "%s: %s. Its runs are held, unless their holders can vouch for them. Next: "
             "nottwice --store '%s'",
             *(self._place.location, why, self._place.location),
         )
@@ -307,7 +307,7 @@ class Witness:
     # Vouching
 
     def _testify(self, ask: Ask, mark: AuditEntry, *, missing: bool) -> bool:
-        """Say under a mark what this process knows. True: it was the last one that was asked."""
+        """Record what this process knows about a mark. True if it was the last one asked."""
         asked = (self._lease_until, self._lease_until, self._holder.holder_id)
         found = ask(_LEASE, asked) if self._lease_until is not None else []
         is_same, runs_on = found[0] if found else (False, False)
@@ -320,7 +320,7 @@ class Witness:
             if not ask(_RUN, (run.workflow_id,)):
                 self._put_back(ask, mark, run, graph)
         if missing and self._lease_until is not None:
-            # As one that is asked and never vouches, whatever the others say.
+            # Recorded as a holder that is asked and never vouches, whatever the others say.
             holder = HOLDERS.named(HOLDERS.row(self._holder))
             ask(SQL["object_to_copy"], {**holder, "asked": mark.subject})
         if missing or not is_same or not self._has_last(ask, mark):
@@ -335,7 +335,7 @@ class Witness:
         return True
 
     def _vouch(self, ask: Ask, mark: AuditEntry, held: _Held, *, leased: bool) -> bool:
-        """Vouch for a run that this process holds, if it can."""
+        """Vouch for a run that this process holds, if possible."""
         run_id = held.run.workflow_id
         found = ask(_RUN_LOCKED, (run_id,))
         if not found:
@@ -350,20 +350,20 @@ class Witness:
         return True
 
     def _has_last(self, ask: Ask, mark: AuditEntry) -> bool:
-        """Whether the last commit is there. A renewal that came later says the same of it."""
+        """Whether the last commit is there. A later renewal of the lease proves the same."""
         last = self._last
         if last is None or last is self._renewed or self._has(ask, last):
             return True
         if last.run is None or last.fence is None:
             return False
-        # It ended the holding of a run, which was opened and held since.
+        # It released a run that was opened, and held for review, since.
         why = found_text(last.fence.epoch, last.run.at)
         return bool(ask(_FOUND_AS, (last.workflow_id, HELD, mark.subject, why)))
 
     def _put_back(
         self, ask: Ask, mark: AuditEntry, run: RunRecord, graph: GraphRecord | None
     ) -> None:
-        """Put a run on record that the ledger has forgotten, so that opening it asks a person."""
+        """Record a run again that the ledger has forgotten, so that opening it asks a person."""
         run = replace(
             run,
             status=RunStatus.RUNNING,
@@ -390,7 +390,7 @@ class Witness:
         return table.named(self._sealing.put(table, storable(table.row(record))))
 
     def _has(self, ask: Ask, commit: Commit) -> bool | None:
-        """Whether a commit is there, by what it wrote; None: others have changed that since."""
+        """Whether a commit is there, by what it wrote; None if others have changed that since."""
         found = ask(_RUN, (commit.workflow_id,))
         epoch, holder_id, status = found[0] if found else (-1, None, None)
         if status == RunStatus.REMOVED.value:
@@ -405,7 +405,7 @@ class Witness:
 
 
 def _whereabouts(connection: psycopg.Connection) -> tuple[str, str | None]:
-    """When a server started, and which history it writes; None: it does not tell."""
+    """The start time of a server, and its system and timeline; None if it does not say."""
     try:
         with connection.transaction():
             found = connection.execute(_SERVER + _ORIGIN).fetchone()
@@ -422,7 +422,7 @@ def _epoch(commit: Commit) -> int | None:
 
 
 def _traces(commit: Commit) -> Iterator[Statement]:
-    """Questions that have an answer if, and only if, a commit is there."""
+    """Queries that return a row if, and only if, a commit is there."""
     run = commit.workflow_id
     for write in reversed(commit.calls):
         row = write.row
@@ -457,7 +457,7 @@ def _system(origin: str | None) -> str:
 
 def _why(before: str | None, origin: str | None, *, missing: bool) -> str:
     if before == origin or origin is None or before is None:
-        text = "the database is not as it was"
+        text = "the database has changed"
     elif _system(before) == _system(origin):
         was, now = before.partition("/")[2], origin.partition("/")[2]
         text = f"the database failed over, or was restored (timeline {was} before, {now} now)"

@@ -1,18 +1,19 @@
 """The commits that every step of every run makes, as functions of the database.
 
-To plan such a statement takes the server longer than to execute it. The plans of a function are
-kept by the server's own connection, also behind a pooler that hands connections around, where a
-prepared statement would be missing. But a plan that is kept must not be one for small tables: on a
-new ledger all are empty, and any index looks as good as any other. So there is only one index that
-each statement can use, however little the planner knows:
+The server takes longer to plan such a statement than to execute it. It keeps the plans of a
+function per server connection, even behind a pooler that switches connections, where a prepared
+statement would be missing. But a kept plan must not be one for small tables: on a new ledger all
+tables are empty, and every index looks equally good. So each statement can use only one index,
+however little the planner knows:
 
-- a run is found by its only key; reading the whole table is switched off;
-- a review that blocks is found by an expression that only its own index has;
-- a call is found as the first one from its own key on, in the order of the key. Asked for by
-  "equals" it may as well be looked for by run and time, which is slower with every call.
+- A run is found by its only key. Sequential scans are switched off.
+- A blocking review is found by an expression that only its own index has.
+- A call is found as the first one from its key on, in the order of the key. A search by "equals"
+  might use the index by run and time, which becomes slower with every call.
 
-Their names end with a hash of what they do, so that every nottwice calls its own, also while others
-are still being upgraded. They act with the rights of whoever calls them.
+The names of the functions end with a hash of their text. So every nottwice calls its own version,
+even while other processes are still being upgraded. The functions run with the rights of the
+caller.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ _RECEIPT = (*CALLS.key, "attempt_id", *effects.RECEIPT)
 
 
 def functions_script() -> str:
-    """The SQL that makes the functions, in the schema nottwice. It is harmless to repeat."""
+    """The SQL that creates the functions, in the schema nottwice. It can be repeated safely."""
     return _script().replace("{digest}", _digest())
 
 
 def name_of(function: str) -> str:
-    """How a function is called by this nottwice."""
+    """The full name of a function in this version of nottwice."""
     return "".join(("nottwice.", function, "_", _digest()))
 
 
@@ -47,11 +48,11 @@ def _call(function: str, *given: Sequence[str]) -> str:
     return "".join((name_of(function), "(", ", ".join(marks(names) for names in given), ")"))
 
 
-def _riding(call: str) -> str:
-    """The same, and with it what rides along."""
+def _with_pending(call: str) -> str:
+    """The same call, together with its pending writes."""
     arrays = (*_arrays(STEPS.names), *_arrays(CHECKPOINTS.names))
     given = ", ".join((call, *("%s::" + one for one in arrays)))
-    return "".join((name_of("ride"), "(", given, ")"))
+    return "".join((name_of("write_pending"), "(", given, ")"))
 
 
 def _arrays(names: Sequence[str]) -> list[str]:
@@ -59,7 +60,7 @@ def _arrays(names: Sequence[str]) -> list[str]:
 
 
 def _numbered(names: Sequence[str], *, after: int) -> list[str]:
-    """How a function calls what it is given for these columns."""
+    """The parameters of a function for these columns."""
     return ["$" + str(after + number) for number in range(1, len(names) + 1)]
 
 
@@ -78,7 +79,7 @@ def _script() -> str:
 
 
 def _words() -> dict[str, str]:
-    """What stands in braces in the script."""
+    """The texts that replace names in braces in the script."""
     words = {"settings": _SETTINGS, "blocked_run": SQL.part("_blocked_run")}
     for name, names in (("intent", effects.INTENT), ("call", CALLS.names)):
         words[name + "_columns"] = ", ".join(names)
@@ -105,8 +106,8 @@ _WRITE_RECEIPT = _call("write_receipt", _FENCE, _RECEIPT)
 
 
 def _if_here(call: str) -> str:
-    """One row if everything was written, none if not. Another server than the one that is meant
-    calls nothing (postgres/failover.py)."""
+    """One row if everything was written, none if not. On another server than the intended one,
+    nothing is called (postgres/failover.py)."""
     return "".join(("SELECT 1 WHERE CASE WHEN ", HERE, " THEN ", call, " ELSE false END"))
 
 
@@ -114,7 +115,7 @@ HOLDS_RUN = _if_here(_HOLDS_RUN)
 INTENT = _if_here(_WRITE_INTENT)
 CALL = _if_here(_WRITE_CALL)
 RECEIPT = _if_here(_WRITE_RECEIPT)
-WITH_RIDERS = {
-    _if_here(call): _if_here(_riding(call))
+WITH_PENDING = {
+    _if_here(call): _if_here(_with_pending(call))
     for call in (_HOLDS_RUN, _WRITE_INTENT, _WRITE_CALL, _WRITE_RECEIPT)
 }

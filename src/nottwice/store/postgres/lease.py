@@ -1,12 +1,13 @@
-"""Who is alive, where many machines share a ledger? A lease on the database's clock, and proof.
+"""Which holders are alive, if many machines share a ledger? A lease and the process table tell.
 
-A holder that renews its lease is alive. One whose lease has run out is not proven dead: it may be
-stopped, or cut off, and wake up. It may be overtaken, but what it left in doubt is treated as if it
-might still happen. Death is proven only where the process table tells it: on the machine that runs
-under the same boot id, in the same pid namespace, when the process with that id and start is gone.
-A host name proves nothing, and neither does a machine id, which images and clones share.
+A holder that renews its lease on the database's clock is alive. A holder whose lease has run out is
+not proven dead: it may be stopped or cut off, and wake up. Its runs can be taken over, but what it
+left in doubt is treated as if it might still happen. Death is proven only by the process table: on
+a machine with the same boot id, in the same pid namespace, if the process with that id and start
+time is gone. A host name proves nothing, and neither does a machine id, which images and clones
+share.
 
-No clock of a worker is compared with the database's. Promises kept here: P57, P58, P59.
+No worker's clock is compared with the database's clock. Promises kept here: P57, P58, P59.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ RENEWALS_PER_LEASE = 4
 
 
 def life_of(record: HolderRecord | None, *, leased: bool, here: HolderRecord) -> Life:
-    """What can be proven about a holder, given whether its lease still runs."""
+    """What can be proven about a holder, given whether its lease is still valid."""
     if record is None:
         return Life.NOT_PROVEN
     if record.holder_id == here.holder_id:
@@ -43,7 +44,7 @@ class Renewal:
     """Renews a lease in the background, for as long as its store is open or holds a run."""
 
     def __init__(self, renew: Callable[[], None], *, lease_seconds: float) -> None:
-        # Weakly, so that a store that everybody has forgotten does not keep its lease for ever.
+        # A weak reference, so that a store that is no longer used does not keep its lease forever.
         self._renew = weakref.WeakMethod(renew)
         self._pause_seconds = lease_seconds / RENEWALS_PER_LEASE
         self._stop = threading.Event()
@@ -54,7 +55,7 @@ class Renewal:
         self._thread.start()
 
     def stop(self) -> None:
-        """Renew no more, and return when nothing is under way."""
+        """Stop renewing, and return when no renewal is in progress."""
         self._stop.set()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()
@@ -71,7 +72,7 @@ class Renewal:
             try:
                 renew()
             except Exception as error:
-                # It is tried again soon. If others take a run over meanwhile, the next write of
-                # this process is refused, and that is what counts.
+                # It is tried again soon. If another process takes a run over meanwhile, the next
+                # write of this process is refused, which keeps the ledger correct.
                 log.warning("the lease of this process could not be renewed (%s)", error)
             del renew

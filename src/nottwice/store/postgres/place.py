@@ -1,8 +1,8 @@
-"""Where is a ledger on PostgreSQL, and how is that said without its password?
+"""Where is a ledger on PostgreSQL, and how is it named without its password?
 
-A ledger is named by a URL of the database, ``postgresql://user@host/database``, with whatever libpq
-knows behind the question mark, and four words of our own: ``schema``, ``lease_seconds``,
-``connections`` and ``standbys``. Nothing here needs a driver, so that a command can print the name
+A ledger is named by a database URL, ``postgresql://user@host/database``, with any parameters that
+libpq knows after the question mark, and four of our own: ``schema``, ``lease_seconds``,
+``connections`` and ``standbys``. Nothing here needs a driver, so every command can print the name
 of a ledger.
 """
 
@@ -21,12 +21,12 @@ MOST_CONNECTIONS = 8
 _SECRETS = ("password", "sslpassword", "oauth_client_secret", "passfile")
 _OWN = ("schema", "lease_seconds", "connections", "standbys")
 _STANDBYS = ("any", "synchronous")
-# Also a limit of PostgreSQL: a longer name would be cut off in silence.
+# This is also a limit of PostgreSQL, which silently cuts off longer names.
 _SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
 def is_postgres(store: object) -> bool:
-    """Whether somebody names a ledger on PostgreSQL."""
+    """Whether this names a ledger on PostgreSQL."""
     return str(store).partition("://")[0] in SCHEMES and "://" in str(store)
 
 
@@ -35,20 +35,20 @@ class Place:
     """A ledger on PostgreSQL: how to reach it, and how to name it to people."""
 
     connection: dict[str, str]
-    """What libpq is told, the password included."""
+    """The parameters for libpq, including the password."""
     location: str
-    """A URL without any secret; whoever types it brings the password along in another way."""
+    """A URL without any secret. The password must come from elsewhere if this URL is used."""
     schema: str = DEFAULT_SCHEMA
     lease_seconds: float = LEASE_SECONDS
     most_connections: int = MOST_CONNECTIONS
     only_synchronous: bool = False
-    """Whether only standbys are ever promoted that had confirmed every commit (P122)."""
+    """Whether only standbys that had confirmed every commit are ever promoted (P122)."""
 
     def __repr__(self) -> str:
         return f"Place({self.location!r})"
 
     def hide_secrets(self, text: str) -> str:
-        """The same text without any secret of this place, whoever put it there."""
+        """The same text without any secret of this place, wherever it comes from."""
         for name in _SECRETS:
             secret = self.connection.get(name)
             if secret:
@@ -57,7 +57,7 @@ class Place:
 
 
 def read_place(url: str) -> Place:
-    """What a URL says; UsageError if it is none, before anything is opened."""
+    """Read a URL. UsageError if it is not valid, before anything is opened."""
     try:
         parts = urlsplit(url)
         hosts, ports = _hosts(parts.netloc.rpartition("@")[2])
@@ -67,7 +67,7 @@ def read_place(url: str) -> Place:
             else {}
         )
     except ValueError as error:
-        # Not the text of the URL: it may hold a password.
+        # Without the text of the URL, which may contain a password.
         raise UsageError(f"The URL of the ledger cannot be read ({error}). {_NOT_OPENED}") from None
     own = {name: queried.pop(name) for name in _OWN if name in queried}
     user, _, password = parts.netloc.rpartition("@")[0].partition(":")
@@ -93,7 +93,7 @@ _NOT_OPENED = "Nothing was opened. Write it as postgresql://user@host:5432/datab
 
 
 def without_secrets(store: str) -> str:
-    """A store as it may be printed and logged."""
+    """The name of a store as it may be printed and logged."""
     if not is_postgres(store):
         return store
     try:
@@ -103,7 +103,7 @@ def without_secrets(store: str) -> str:
 
 
 def _hosts(netloc: str) -> tuple[str, str]:
-    """Hosts and ports as libpq takes them: lists, because a URL may name several servers."""
+    """Hosts and ports in libpq's form: lists, because a URL may name several servers."""
     hosts, ports = [], []
     for one in netloc.split(","):
         bracketed, closed, rest = one.rpartition("]")
@@ -119,7 +119,7 @@ def _location(connection: dict[str, str], own: dict[str, str]) -> str:
     hosts, ports = shown.pop("host", ""), shown.pop("port", "")
     dbname = quote(shown.pop("dbname", ""), safe="")
     if "/" in hosts:
-        # The folder of a socket: libpq reads it from behind the question mark, too.
+        # The folder of a socket, which libpq also accepts after the question mark.
         shown = {"host": hosts, **({"port": ports} if ports else {}), **shown}
         where = ""
     else:
@@ -137,8 +137,8 @@ def _host(host: str) -> str:
 def _schema(name: str) -> str:
     if not _SCHEMA_NAME.fullmatch(name):
         raise UsageError(
-            f"{name!r} is no name for a schema: small letters, digits and _ only, and no digit "
-            "first. Nothing was opened."
+            f"{name!r} is not a valid schema name: use small letters, digits and _ only, and do "
+            "not start with a digit. Nothing was opened."
         )
     return name
 

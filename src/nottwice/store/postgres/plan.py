@@ -1,9 +1,9 @@
-"""What some commits lock and read on PostgreSQL before they are decided, in one round trip.
+"""What do commits lock and read on PostgreSQL before they are decided, in one round trip?
 
-Whoever holds a run shows its fence with every write, and the row of the run is locked while the
-fence is looked at: a claim waits for the write, or the write sees the claim and is refused. All
-other commits of a run take turns by a lock that ends with the transaction. So what was read before
-a write is still true when it is written, without the strictest isolation and its repetitions.
+The holder of a run shows its fence with every write, and the row of the run is locked while the
+fence is checked. So either a claim waits for the write, or the write sees the claim and is refused.
+All other commits of a run take turns by a lock that ends with the transaction. So what was read
+before a write is still true when it is written, without serializable isolation and its retries.
 Promises kept here: P5, P6, P7, P9.
 """
 
@@ -28,7 +28,7 @@ _CALL_ARRAYS = ("runs", "nodes", "checkpoints", "tools", "hashes")
 
 
 class PostgresPlan(Plan):
-    """Some commits as one transaction: ``reads`` first, then ``decide``, then what it returns."""
+    """Commits as one transaction: first ``reads``, then ``decide``, then its statements."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class PostgresPlan(Plan):
         super().__init__(sealing)
         self.synchronous_commit = ""
         self.is_here = False
-        """Whether it met the server that it is meant for."""
+        """Whether this is the server that the commits are meant for."""
         self._commits, self._schema = commits, schema
         self._asked: list[tuple[Statement, Take | None]] = []
         limits = {"lock_timeout": f"{busy_seconds * 1000:.0f}ms", "server": server}
@@ -53,18 +53,18 @@ class PostgresPlan(Plan):
 
     @property
     def reads(self) -> list[Statement]:
-        """What locks everything that is about to be read, and reads it."""
+        """The statements that lock and read everything that is needed."""
         return [statement for statement, _ in self._asked]
 
     def hear(self, answers: Iterable[Any]) -> None:
-        """Take note of what the reads found."""
+        """Take the results of the reads."""
         for (_, take), cursor in zip(self._asked, answers, strict=True):
             if take is not None:
                 for row in cursor.fetchall():
                     take(row)
 
     def outcomes(self) -> tuple[list[Outcome], list[Statement]]:
-        """What each commit is told, and what all that are not refused write together."""
+        """The outcome of each commit, and the statements of all that are not refused."""
         outcomes, named = self.decide(self._commits)
         return outcomes, [(SQL[name], given) for name, given in named]
 
@@ -72,12 +72,12 @@ class PostgresPlan(Plan):
         self._asked.append(((SQL[name], given), take))
 
     def _ask_for(self, name: str, take: Take, **arrays: list[Any]) -> None:
-        """Ask about all of these; not at all, if there are none."""
+        """Ask about all of these, or not at all if there are none."""
         if any(arrays.values()):
             self._ask(name, arrays, take)
 
     def _ask_for_turns(self) -> None:
-        # In one order, so that nobody waits for somebody who waits for him.
+        # Sorted, so that two transactions never wait for each other.
         schema, commits = self._schema, self._commits
         turns = sorted({lock_number(schema, "run", one.workflow_id) for one in commits})
         self._ask("take_turns", {"numbers": turns}, None)
@@ -114,7 +114,7 @@ class PostgresPlan(Plan):
         self._ask_for("known_events", self.take_event, runs=runs, events=names)
 
     def _ask_for_charges(self, writes: Sequence[ChargeWrite]) -> None:
-        """The charges themselves: commits that share a transaction count each other's."""
+        """The charges themselves, because commits that share a transaction count each other's."""
         since: dict[str, int] = {}
         for write in writes:
             if write.at_most is not None:
@@ -125,7 +125,7 @@ class PostgresPlan(Plan):
         )
 
     def _keys(self) -> list[tuple[str, str, str]]:
-        """The keys of new calls: the tool, the key, and what it was called with."""
+        """The keys of new calls: the tool, the key, and the hash of the arguments."""
         new = [write.row for one in self._commits for write in one.calls if write.after is None]
         return [
             (row.identity.tool_name, row.key, row.identity.input_hash)
@@ -140,7 +140,7 @@ class PostgresPlan(Plan):
         charge = CHARGES.record(row)
         self.data.charges[(charge.meter, charge.call_id)] = charge
 
-    # What PostgreSQL does in its own way
+    # What PostgreSQL does differently
 
     def _stored(self, row: Row) -> Row:
         return tuple(storable(row))
@@ -158,7 +158,7 @@ class PostgresPlan(Plan):
 
 
 def once(table: Table[Any], row: Row) -> str:
-    """A name for what makes two items one."""
+    """A hash of everything that makes two items the same."""
     text = "".join(f"{len(str(part))}:{part}" for part in table.where(storable(row)))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -168,5 +168,5 @@ def _call_arrays(calls: Sequence[CallIdentity]) -> dict[str, list[Any]]:
 
 
 def _arrays(found: Sequence[Sequence[Any]], *, width: int) -> list[list[Any]]:
-    """Rows as arrays, one a column."""
+    """Rows as arrays, one per column."""
     return [list(column) for column in zip(*found, strict=True)] if found else [[]] * width

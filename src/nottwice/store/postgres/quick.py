@@ -1,9 +1,9 @@
-"""The commits that every step of every run makes, each as one statement: one round trip.
+"""The commits that every step of every run makes, each as one statement and one round trip.
 
-A statement is a transaction by itself. It calls a function that carries the preconditions along
-(postgres/functions.py) and gives one row if they hold and everything was written, and none if not:
-then, and for all other commits, the rules find out why (sql_plan.py). Promises kept
-here: P5, P6, P7, P9.
+A statement is a transaction by itself. It calls a function that includes the preconditions
+(postgres/functions.py) and returns one row if they hold and everything was written. If it returns
+none, and for all other commits, the rules find out why (sql_plan.py). Promises kept here: P5, P6,
+P7, P9.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from nottwice.store.effects import RECEIPT as RECEIPT_COLUMNS
 from nottwice.store.effects import intent_row, receipt_row
 from nottwice.store.interface import Commit
-from nottwice.store.postgres.functions import CALL, HOLDS_RUN, INTENT, RECEIPT, WITH_RIDERS
+from nottwice.store.postgres.functions import CALL, HOLDS_RUN, INTENT, RECEIPT, WITH_PENDING
 from nottwice.store.postgres.statements import as_arrays
 from nottwice.store.sql_plan import PICKED
 from nottwice.store.statements import Statement
@@ -23,7 +23,7 @@ from nottwice.store.tables import CALLS, CHECKPOINTS, STEPS
 
 
 def quick(commit: Commit) -> Statement | None:
-    """One statement that writes the whole commit, or nothing; None: it takes more than one."""
+    """One statement that writes the whole commit or nothing; None if one is not enough."""
     if commit.fence is None or commit.claim or commit.run or commit.reviews or commit.graph:
         return None
     if commit.evidence or commit.audit or commit.events or commit.dropped or commit.charges:
@@ -34,14 +34,14 @@ def quick(commit: Commit) -> Statement | None:
     steps = [STEPS.row(step) for step in commit.steps]
     checkpoints = [CHECKPOINTS.row(each) for each in commit.checkpoints]
     if _repeats(STEPS, steps) or _repeats(CHECKPOINTS, checkpoints):
-        # The last one counts, and one statement would not know which that is.
+        # Two rows have the same key. The last one counts, but one statement has no order.
         return None
     sql, parameters = statement
-    riding = (
+    pending = (
         *as_arrays(steps, width=len(STEPS.names)),
         *as_arrays(checkpoints, width=len(CHECKPOINTS.names)),
     )
-    return WITH_RIDERS[sql], (*parameters, *riding)
+    return WITH_PENDING[sql], (*parameters, *pending)
 
 
 def _holds(commit: Commit) -> Statement | None:
@@ -53,7 +53,7 @@ def _holds(commit: Commit) -> Statement | None:
 
 
 def _call(commit: Commit) -> Statement | None:
-    """The two commits of an effect in steady state."""
+    """The two usual commits of an effect."""
     if len(commit.calls) != 1:
         return None
     write, fence = commit.calls[0], commit.fence

@@ -1,8 +1,8 @@
 """What is in this schema of the database: a ledger, nothing yet, or something else?
 
-It is judged before anything is written to it. All scripts that it has not seen are applied in one
-transaction, under a lock that the transaction holds, so that any number of processes may open an
-empty database at once, also behind a pooler that hands connections around (P61).
+The schema is judged before anything is written to it. All scripts that it has not seen are applied
+in one transaction under a lock of that transaction. So any number of processes can open an empty
+database at the same time, even behind a pooler that switches connections (P61).
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ _SERVER = "SELECT version()"
 
 @functools.cache
 def known_scripts() -> tuple[Script, ...]:
-    """The scripts of this nottwice; the last one leads to the version it writes."""
+    """The scripts of this nottwice. The last one leads to the version that it writes."""
     folder = importlib.resources.files("nottwice.store") / "sql" / "postgres"
     return read_scripts(folder)
 
 
 def roles_script(schema: str = DEFAULT_SCHEMA) -> str:
-    """The SQL that gives readers, operators and writers what they need, and nothing else (P60)."""
+    """The SQL that grants readers, operators and writers what they need, and nothing else (P60)."""
     file = importlib.resources.files("nottwice.store") / "sql" / "postgres_roles.sql"
     return in_schema(file.read_text(encoding="utf-8"), schema)
 
 
 @functools.cache
 def in_schema(sql: str, schema: str) -> str:
-    """A statement for a ledger that lies in another schema than nottwice.
+    """A statement for a ledger that is in another schema than nottwice.
 
     The name was checked when the URL was read: small letters, digits and underscores.
     """
@@ -74,13 +74,13 @@ def in_schema(sql: str, schema: str) -> str:
 
 
 def lock_number(*words: str) -> int:
-    """A lock of its own for whatever these words name."""
+    """The number of the lock for the thing that these words name."""
     text = "\0".join(words).encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.sha256(text).digest()[:8], "big", signed=True)
 
 
 def version_of(connection: psycopg.Connection, place: Place, *, newest: int | None = None) -> int:
-    """The schema version of a ledger; 0 where there is none yet. Writes nothing."""
+    """The schema version of a ledger; 0 if there is none yet. Writes nothing."""
     newest = known_scripts()[-1].number if newest is None else newest
     found = connection.execute(_TABLES, (place.schema,)).fetchone()
     assert found is not None
@@ -89,7 +89,7 @@ def version_of(connection: psycopg.Connection, place: Place, *, newest: int | No
         return 0
     if not ours:
         raise StoreError(
-            f"The schema {place.schema!r} of {place.location} holds other tables, and no nottwice "
+            f"The schema {place.schema!r} of {place.location} has other tables, but no nottwice "
             "ledger. Nothing was changed. Choose another schema with ?schema=NAME in the URL."
         )
     row = connection.execute(in_schema(_VERSION, place.schema)).fetchone()
@@ -102,7 +102,7 @@ def version_of(connection: psycopg.Connection, place: Place, *, newest: int | No
         )
     if not version or tables < 2:
         raise LedgerCorrupt(
-            f"{place.location} says that it is a ledger and holds no tables. Nothing was changed. "
+            f"{place.location} says that it is a ledger but has no tables. Nothing was changed. "
             "Restore it from a backup."
         )
     return version
@@ -111,9 +111,9 @@ def version_of(connection: psycopg.Connection, place: Place, *, newest: int | No
 def open_schema(
     connection: psycopg.Connection, place: Place, *, create: bool, busy_seconds: float
 ) -> None:
-    """Make sure that the ledger is there and up to date.
+    """Make sure that the ledger exists and is up to date.
 
-    Durable: when it returns. Whoever may not create tables can open a ledger that is up to date.
+    Durable: when it returns. A user who may not create tables can open an up-to-date ledger.
     """
     version = version_of(connection, place)
     if not version and not create:
@@ -126,9 +126,10 @@ def open_schema(
             bring_forward(connection, place, busy_seconds=busy_seconds)
         except psycopg.errors.InsufficientPrivilege as error:
             raise StoreError(
-                f"{place.location} needs schema version {known_scripts()[-1].number}, has "
-                f"{version}, and this user may not change it ({place.hide_secrets(str(error))}). "
-                "Nothing was changed. Open it once as the user who owns the ledger."
+                f"{place.location} has schema version {version} and needs version "
+                f"{known_scripts()[-1].number}, but this user may not change it "
+                f"({place.hide_secrets(str(error))}). Nothing was changed. Open the ledger once as "
+                "the user who owns it."
             ) from error
     elif not _functions_are_there(connection, place):
         _make_functions(connection, place, busy_seconds=busy_seconds)
@@ -151,7 +152,7 @@ def bring_forward(
     try:
         connection.execute(_WAIT_NO_LONGER, (f"{busy_seconds * 1000:.0f}ms",))
         connection.execute(_LOCK, (lock_number("nottwice schema", schema),))
-        # Read again: another process may have done everything while this one waited.
+        # Read again, because another process may have done everything while this one waited.
         version = version_of(connection, place, newest=scripts[-1].number)
         if not version:
             if not _schema_exists(connection, schema):
@@ -170,29 +171,29 @@ def bring_forward(
 
 
 def _make_functions(connection: psycopg.Connection, place: Place, *, busy_seconds: float) -> None:
-    """The functions of this nottwice, in a ledger that has those of another one.
+    """Create the functions of this nottwice in a ledger that has those of another version.
 
-    Whoever may not make them can do without: what they write takes more round trips then.
+    A user who may not create them can do without: commits then take more round trips.
     """
     try:
         bring_forward(connection, place, busy_seconds=busy_seconds)
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction):
         log.warning(
-            "%s lacks the functions of this nottwice, so commits take longer; to make them, open "
-            "it once as the user who owns the ledger",
+            "%s lacks the functions of this nottwice, so commits take longer. To create them, open "
+            "the ledger once as the user who owns it",
             place.location,
         )
 
 
 def _functions_are_there(connection: psycopg.Connection, place: Place) -> bool:
     """Whether a ledger has the functions that this nottwice calls."""
-    name = in_schema(name_of("ride"), place.schema)
+    name = in_schema(name_of("write_pending"), place.schema)
     found = connection.execute(_FUNCTION, (name,)).fetchone()
     return bool(found and found[0])
 
 
 def _schema_exists(connection: psycopg.Connection, schema: str) -> bool:
-    """Asked first: to say IF NOT EXISTS needs a right that the owner of the tables may not have."""
+    """Asked first, because IF NOT EXISTS needs a right that the owner of the tables may lack."""
     found = connection.execute("SELECT to_regnamespace(%s) IS NOT NULL", (schema,)).fetchone()
     return bool(found and found[0])
 
@@ -208,8 +209,8 @@ def check_durable(connection: psycopg.Connection, place: Place) -> None:
     server = connection.execute(_SERVER).fetchone()
     if server is not None and "CockroachDB" in server[0]:
         raise StoreError(
-            f"{place.location} is CockroachDB, which accepts PostgreSQL's advisory locks and does "
-            "not lock, so two who write at once would not notice each other. Nothing was written. "
+            f"{place.location} is CockroachDB, which accepts PostgreSQL's advisory locks but does "
+            "not lock, so two writers would not notice each other. Nothing was written. "
             "Use PostgreSQL."
         )
     disk = connection.execute(_DISK).fetchone()
@@ -225,23 +226,23 @@ def _check_synchronous(connection: psycopg.Connection, place: Place, waits_for: 
     """Compare what a URL says about standbys with what the server does (P122)."""
     if waits_for == "local":
         raise StoreError(
-            f"{place.location} says standbys=synchronous, and runs with synchronous_commit=local: "
+            f"{place.location} says standbys=synchronous but runs with synchronous_commit=local: "
             "no commit waits for a standby. Nothing was written. Switch it on: "
             "ALTER ROLE ... SET synchronous_commit = on"
         )
     if connection.execute(_STANDBYS).fetchone() != (True,):
         log.warning(
-            "%s says standbys=synchronous, and synchronous_standby_names is empty: no commit waits "
+            "%s says standbys=synchronous, but synchronous_standby_names is empty: no commit waits "
             "for a standby",
             place.location,
         )
 
 
 def commits_may_be_lost(place: Place) -> StoreError:
-    """What to say of synchronous_commit=off."""
+    """The error for synchronous_commit=off."""
     return StoreError(
-        f"{place.location} runs with synchronous_commit=off for this user or database: it calls a "
-        "commit durable before it is, so that after a crash of the server an effect could be sent "
+        f"{place.location} runs with synchronous_commit=off for this user or database. It reports "
+        "a commit as durable before it is, so after a crash of the server an effect could be sent "
         "a second time. Nothing was written. Switch it on: "
         "ALTER ROLE ... SET synchronous_commit = on"
     )

@@ -1,4 +1,4 @@
-"""The statements of the ledger on PostgreSQL, and how their parameters are spelled."""
+"""The statements of the ledger on PostgreSQL, and the form of their parameters."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Any
 from nottwice.store.statements import POSTGRES_TYPES, Statements, for_postgres
 
 SQL = Statements("postgres.sql", for_postgres)
-# Whether this is the server that a commit is meant for, by when it started (failover.py): for the
-# statements below, which every step makes and which have their parameters in order.
+# Whether this is the server that a commit is meant for, by its start time (failover.py). Used by
+# the statements that every step makes, whose parameters are in order.
 HERE = "pg_postmaster_start_time() = %s::timestamptz"
 
 
 def types_of(names: Iterable[str]) -> list[str]:
-    """The types of columns, as the schema has them."""
+    """The types of columns in the schema."""
     return [POSTGRES_TYPES[name] for name in names]
 
 
 def marks(names: Iterable[str]) -> str:
-    """A parameter for each column, with its type: the server cannot guess that of an empty one."""
+    """A parameter for each column, with its type: the server cannot infer the type of NULL."""
     return ", ".join("%s::" + one for one in types_of(names))
 
 
 def as_arrays(written: Sequence[Sequence[Any]], *, width: int) -> list[str]:
-    """Rows as arrays, one a column, in the spelling of PostgreSQL.
+    """Rows as arrays, one per column, in PostgreSQL's notation.
 
-    The driver would do the same, at several times the cost of everything else in a commit.
+    The driver would do the same at several times the cost of everything else in a commit.
     """
     columns = [[_element(row[number]) for row in written] for number in range(width)]
     return ["".join(("{", ",".join(column), "}")) for column in columns]
@@ -43,9 +43,9 @@ def _element(value: str | float | None) -> str:
 
 
 def storable(parameters: Any) -> Any:
-    """The same without the one character that PostgreSQL cannot keep in a text.
+    """The same without the one character that PostgreSQL cannot store in a text.
 
-    JSON texts and ids never have it; what people and upstreams say may.
+    JSON texts and ids never have it, but texts from people and upstreams may.
     """
     given = parameters.values() if isinstance(parameters, dict) else parameters
     if not any(isinstance(one, str) and "\0" in one for one in given):

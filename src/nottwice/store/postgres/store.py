@@ -1,9 +1,9 @@
 """The ledger for many processes and machines: PostgreSQL (B3).
 
 Promises kept here: P5, P6, P7, P55, P56.
-A connection that breaks around COMMIT leaves open what became of it, and looks the same either way:
-the same commit is repeated on a new connection, which changes nothing if it was there. Until that
-is answered nobody is told anything, so no effect is fired on an intent that may not exist.
+If a connection breaks around COMMIT, the outcome is unknown. The same commit is then repeated on a
+new connection, which changes nothing if the first one was durable. Until it is answered, nothing is
+reported, so no effect is fired on an intent that may not exist.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from nottwice.store.tables import AUDIT, HOLDERS
 T = TypeVar("T")
 BUSY_SECONDS = 20.0
 PATIENCE_SECONDS = 20.0
-"""How long a database may be away, restarting for example, before that is an error."""
+"""How long a database may be away, for example during a restart, before that is an error."""
 
 log = logging.getLogger("nottwice")
 
@@ -64,7 +64,7 @@ class PostgresStore(SqlStore):
     _record: HolderRecord
     _renewal: lease.Renewal | None
 
-    # A table may be locked, and a server away.
+    # A table may be locked, and the server may be away.
     reads_can_block = True
 
     def __init__(
@@ -77,9 +77,9 @@ class PostgresStore(SqlStore):
         busy_seconds: float = BUSY_SECONDS,
         seals: Seals | None = None,
     ) -> None:
-        """Open the ledger at ``url``; ``patience_seconds``: how long the database may be away;
-        ``busy_seconds``: how long to wait for others who write; ``seals``: what to seal rows with,
-        and to check them by."""
+        """Open the ledger at ``url``. ``patience_seconds``: how long the database may be away.
+        ``busy_seconds``: how long to wait for other writers. ``seals``: the key to seal and check
+        rows with."""
         self._url = url
         self._settle()
         self._now = now
@@ -126,7 +126,7 @@ class PostgresStore(SqlStore):
         return lease.life_of(record, leased=leased, here=self._record)
 
     def _holder(self, holder_id: str) -> tuple[HolderRecord | None, bool]:
-        """A holder, and whether its lease still runs."""
+        """A holder, and whether its lease is still valid."""
         found = self._ask("holder", {"holder_id": holder_id})
         leased = any(is_leased for *_, is_leased in found)
         return HOLDERS.first(found), leased
@@ -149,7 +149,7 @@ class PostgresStore(SqlStore):
         self._sealing.forget()
 
     def close(self) -> None:
-        """Close the connections. What was reported durable stays so; a later use opens others.
+        """Close the connections. What was reported durable stays so, and a later use reopens them.
 
         A run that this process still holds keeps its lease.
         """
@@ -179,13 +179,13 @@ class PostgresStore(SqlStore):
                 witness.look_once(connection)
         except (ConnectionLost, psycopg.Error) as error:
             connections.close()
-            # Not the error itself, whose traceback shows what it was called with.
+            # Without the original error, whose traceback shows the arguments of the call.
             raise store_error(error, self._place) from None
         except BaseException:
             connections.close()
             raise
         if hasattr(self, "_connections"):
-            # They belong to the parent of this process, and closing them here would close its own.
+            # They belong to the parent process. Closing them here would close the parent's, too.
             _inherited.append((self._connections, self._shared))
         self._connections = connections
         self._commits = Commits(
@@ -202,11 +202,11 @@ class PostgresStore(SqlStore):
         self._record = record
         self._renewal = None
         self._held = set()
-        # Last: whoever sees this process's number here finds everything in place.
+        # Set last: a thread that sees the number of this process here finds everything in place.
         self._pid = os.getpid()
 
     def _in_this_process(self) -> None:
-        """After a fork, open anew: this process is another holder, with connections of its own."""
+        """Reopen after a fork: the child is another holder and needs its own connections."""
         if self._pid != os.getpid():
             with self._reopening:
                 if self._pid != os.getpid():
@@ -214,7 +214,7 @@ class PostgresStore(SqlStore):
                     self._prepare(create=False)
 
     def _settle(self) -> None:
-        """Find out where the ledger lies in this process."""
+        """Find out where the ledger is in this process."""
         self._place = read_place(whereabouts.told().server_of(self._url))
         self.location = self._place.location
 
@@ -231,7 +231,7 @@ class PostgresStore(SqlStore):
                 raise ConnectionLost(Elsewhere("the address leads to several servers"))
 
     def _renew_here(self) -> bool:
-        """Renew the lease on the server that this process knows; False: it met another one."""
+        """Renew the lease on the server that this process knows; False if it met another one."""
         server, until, last = self._witness.renewing()
         parameters = {
             **HOLDERS.named(HOLDERS.row(self._record)),
@@ -248,20 +248,20 @@ class PostgresStore(SqlStore):
         return True
 
     def _look_at_server(self) -> None:
-        """Look at a server that this process does not know, before anything is written to it."""
+        """Examine a server that this process does not know, before anything is written to it."""
         with self._witness.committing:
             found = self.open_reviews() if self._witness.look() else []
             for review in found:
                 if review.kind is ReviewKind.RESTORED and review.status is ReviewStatus.OPEN:
                     closed = review.closed("processes that vouched", now=review.opened_at)
                     write = ReviewWrite(closed, review.version)
-                    # One that is decided at this moment frees its run, too.
+                    # If a review is decided at this moment, its decision also frees the run.
                     self._commits.commit_many(
                         [Commit(workflow_id=review.identity.workflow_id, reviews=(write,))]
                     )
 
     def _renew_lease(self) -> None:
-        """In the background, every so often."""
+        """Renew the lease. Called regularly in the background."""
         if self._closed and not self._held:
             renewal = self._renewal
             if renewal is not None:
@@ -283,7 +283,7 @@ class PostgresStore(SqlStore):
     def _read(self, sql: str, parameters: Parameters) -> list[Any]:
         self._in_this_process()
         if storable(parameters) is not parameters:
-            # What cannot be stored is not stored.
+            # A name that cannot be stored has no rows.
             return []
         wanted = self._sql(sql)
 
@@ -297,7 +297,7 @@ class PostgresStore(SqlStore):
             return []
 
     def _retrying(self, action: Callable[[], T]) -> T:
-        """Do what changes nothing when it is done again, until the database is there."""
+        """Do something repeatable until the database answers."""
         try:
             return patiently(action, patience_seconds=self._patience_seconds)
         except (ConnectionLost, psycopg.Error) as error:
@@ -330,18 +330,18 @@ class PostgresStore(SqlStore):
 
 _stores: weakref.WeakSet[PostgresStore] = weakref.WeakSet()
 _inherited: list[Any] = []
-"""What belongs to the parent of this process; closed here, it would be closed there."""
+"""Objects that belong to the parent process. Closing them here would close them there, too."""
 
 
 def _after_fork_in_child() -> None:
     for store in list(_stores):
-        # Another thread of the parent may have held them, and does not exist here.
+        # Another thread of the parent may have held the locks, and does not exist here.
         store._reopening = threading.Lock()
         store._leasing = threading.Lock()
 
 
 def _say_goodbye() -> None:
-    """Let the server know that this process ends; its leases run out, or its death is proven."""
+    """Tell the server that this process ends. Its leases run out, or its death is proven."""
     for store in list(_stores):
         if store._pid == os.getpid():
             store._connections.close()

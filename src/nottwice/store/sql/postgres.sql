@@ -1,4 +1,4 @@
--- What PostgreSQL spells in its own way; see shared.sql. Parameters that are lists are arrays.
+-- The statements that are different on PostgreSQL; see shared.sql. Lists are passed as arrays.
 
 -- :_has_come
 EXISTS (
@@ -37,24 +37,24 @@ SELECT * FROM (
     FROM nottwice.steps WHERE workflow_id = :workflow_id ORDER BY node_id, ordinal DESC) AS last
  ORDER BY last_ordinal
 
--- What is due by the clock of whoever asks, and what can go on although it was written by a clock
--- that is ahead of that one.
--- :_can_go_on
+-- Runs that are due by the clock of the caller, and runs that can continue although the clock of
+-- their writer was ahead of it.
+-- :_can_continue
 SELECT {runs}, ready_at FROM nottwice.runs WHERE graph_id <> ALL(:without::text[])
 
 -- :queued_runs
 SELECT * FROM (
-  ({_can_go_on} AND ready_at <= :now AND epoch = 0 ORDER BY ready_at, workflow_id LIMIT :limit)
+  ({_can_continue} AND ready_at <= :now AND epoch = 0 ORDER BY ready_at, workflow_id LIMIT :limit)
    UNION ALL
-  ({_can_go_on} AND ready_at > :now AND ready_at IS DISTINCT FROM wake_at AND epoch = 0
+  ({_can_continue} AND ready_at > :now AND ready_at IS DISTINCT FROM wake_at AND epoch = 0
     ORDER BY ready_at, workflow_id LIMIT :limit)) AS ready
  ORDER BY ready_at, workflow_id LIMIT :limit
 
 -- :ready_runs
 SELECT * FROM (
-  ({_can_go_on} AND ready_at <= :now AND epoch > 0 ORDER BY ready_at, workflow_id LIMIT :limit)
+  ({_can_continue} AND ready_at <= :now AND epoch > 0 ORDER BY ready_at, workflow_id LIMIT :limit)
    UNION ALL
-  ({_can_go_on} AND ready_at > :now AND ready_at IS DISTINCT FROM wake_at AND epoch > 0
+  ({_can_continue} AND ready_at > :now AND ready_at IS DISTINCT FROM wake_at AND epoch > 0
     ORDER BY ready_at, workflow_id LIMIT :limit)) AS ready
  ORDER BY ready_at, workflow_id LIMIT :limit
 
@@ -62,11 +62,11 @@ SELECT * FROM (
 SELECT {_holder_columns}, lease_until > clock_timestamp() FROM nottwice.holders
  WHERE holder_id = :holder_id
 
--- A lease proves the life of a holder here, and not a lock on a file.
+-- Here a lease proves that a holder is alive, and not a lock on a file.
 -- :_holder_columns
 holder_id, host, machine_id, boot_id, pid_namespace, pid, pid_started, since, NULL
 
--- Only on the server that this process knows: what it finds on another one tells what that has lost.
+-- Only on the server that this process knows: on another one, the old lease shows what was lost.
 -- :renew_lease
 INSERT INTO nottwice.holders AS h (
     holder_id, host, machine_id, boot_id, pid_namespace, pid, pid_started, since, lease_until)
@@ -77,7 +77,7 @@ ON CONFLICT (holder_id) DO UPDATE SET lease_until = excluded.lease_until
 RETURNING to_char(h.lease_until AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US"+00"'),
           coalesce(:lease_until::timestamptz < clock_timestamp(), false)
 
--- As one that is asked whether a copy is whole, and never vouches for it (postgres/failover.py).
+-- Records a holder that is asked about a copy and never vouches for it (postgres/failover.py).
 -- :object_to_copy
 INSERT INTO nottwice.holders (
     holder_id, host, machine_id, boot_id, pid_namespace, pid, pid_started, since, lease_until, asked)
@@ -85,13 +85,13 @@ VALUES (:holder_id, :host, :machine_id, :boot_id, :pid_namespace, :pid, :pid_sta
         clock_timestamp(), :asked)
 ON CONFLICT (holder_id) DO UPDATE SET asked = excluded.asked
 
--- Whether this is the server that a commit is meant for, by when it started (postgres/failover.py).
+-- Whether this is the server that a commit is meant for, by its start time (postgres/failover.py).
 -- :_here
 pg_postmaster_start_time() = :server::timestamptz
 
 -- What a commit locks and reads before it is decided
 
--- Nobody waits for ever behind a connection that is stuck in the middle of a transaction.
+-- The limits below keep a connection that is stuck in a transaction from blocking others forever.
 -- :begin
 BEGIN ISOLATION LEVEL READ COMMITTED
 
@@ -110,7 +110,7 @@ SELECT {runs}, head, in_doubt_from FROM nottwice.runs
 -- :heads
 SELECT workflow_id, head FROM nottwice.runs WHERE workflow_id = ANY(:runs)
 
--- Of each run the newest checkpoint, besides those that are about to be dropped.
+-- The newest checkpoint of each run, without those that are about to be dropped.
 -- :newest_but
 SELECT c.workflow_id, max(c.version) FROM nottwice.checkpoints AS c
  WHERE c.workflow_id = ANY(:runs)
@@ -131,9 +131,9 @@ SELECT t.* FROM unnest(:tools::text[], :keys::text[], :hashes::text[]) AS w(tool
     WHERE tool_name = w.tool_name AND idempotency_key = w.key AND input_hash <> w.input_hash
     LIMIT 1) AS t
 
--- The run that a review holds back, if it does. Questions and approvals hold back only who asked, so
--- that a thousand branches can ask at once; but one of them may be decided with an abort. The same
--- words as in the index reviews_blocking.
+-- The run that a review blocks, if any. A question or an approval blocks only the branch that asked,
+-- so that a thousand branches can ask at the same time. But one of them may be decided with an abort.
+-- The same expression as in the index reviews_blocking.
 -- :_blocked_run
 CASE WHEN status IN ('open', 'decided')
  AND (kind NOT IN ('question', 'approval') OR strpos(decision_json, '"abort"') > 0)
@@ -163,7 +163,7 @@ DELETE FROM nottwice.tool_call_results AS t
  WHERE (t.workflow_id, t.node_id, t.checkpoint_id, t.tool_name, t.input_hash)
      = (w.workflow_id, w.node_id, w.checkpoint_id, w.tool_name, w.input_hash)
 
--- once: a hash of everything that makes two items one; the texts may be too long for an index.
+-- once: a hash of everything that makes two items the same. The texts may be too long for an index.
 -- :add_evidence
 INSERT INTO nottwice.evidence ({evidence}, once) VALUES ({:evidence}, :once) ON CONFLICT DO NOTHING
 

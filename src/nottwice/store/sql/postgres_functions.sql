@@ -1,9 +1,9 @@
--- The commits that every step of every run makes, as functions: postgres/functions.py says why, and
--- puts in what stands in braces. Each gives true if its preconditions held and everything was
--- written, and false if not. They act with the rights of whoever calls them.
+-- The commits that every step of every run makes, as functions. postgres/functions.py says why, and
+-- replaces the names in braces. Each function returns true if its preconditions held and everything
+-- was written, and false if not. They run with the rights of the caller.
 --
--- Whoever shows a fence locks the row of the run first. What is read after that by another statement
--- is what is there, and stays so.
+-- A function that checks a fence locks the row of the run first. What a later statement reads is then
+-- current, and cannot change before the transaction ends.
 
 CREATE OR REPLACE FUNCTION nottwice.holds_run_{digest}(epoch bigint, holder text, run text)
 RETURNS boolean LANGUAGE plpgsql {settings} AS $$
@@ -14,8 +14,8 @@ BEGIN
 END
 $$;
 
--- A call that nobody has asked for yet. No call before in_doubt_from may be in doubt, so one that is
--- older takes the long way.
+-- A new call. No call before in_doubt_from may be in doubt, so a call that is older takes the slower
+-- way.
 CREATE OR REPLACE FUNCTION nottwice.write_intent_{digest}(bigint, text, {intent_types})
 RETURNS boolean LANGUAGE plpgsql {settings} AS $$
 BEGIN
@@ -48,8 +48,8 @@ BEGIN
 END
 $$;
 
--- What an attempt came to. The call is the first one from its own key on, in the order of the key;
--- asked for in another way it might be looked for among all calls of the run.
+-- The result of an attempt. The call is found as the first one from its key on, in the order of the
+-- key. In another query the planner might search all calls of the run.
 CREATE OR REPLACE FUNCTION nottwice.write_receipt_{digest}(bigint, text, {receipt_types})
 RETURNS boolean LANGUAGE plpgsql {settings} AS $$
 BEGIN
@@ -71,8 +71,8 @@ BEGIN
 END
 $$;
 
--- What rides along is written if, and only if, what it rides with was.
-CREATE OR REPLACE FUNCTION nottwice.ride_{digest}(boolean, {step_types}, {checkpoint_types})
+-- Pending writes are written if, and only if, the commit that they belong to was.
+CREATE OR REPLACE FUNCTION nottwice.write_pending_{digest}(boolean, {step_types}, {checkpoint_types})
 RETURNS boolean LANGUAGE plpgsql {settings} AS $$
 BEGIN
   IF $1 THEN

@@ -1,16 +1,16 @@
--- Who may do what in a ledger on PostgreSQL. Run it once, as the user who owns the ledger or as a
+-- Roles for a ledger on PostgreSQL. Run this script once, as the user who owns the ledger or as a
 -- superuser, after the ledger was opened for the first time, and again after an upgrade of nottwice
--- that changed the schema. It is harmless to repeat.
+-- that changed the schema. It can be repeated safely.
 --
--- nottwice_reader     looks: dashboards, auditors, hot standbys
--- nottwice_operator   decides reviews and sends events, and leaves an audit entry; touches no row of
---                     the ledger itself, so it cannot forge a receipt
--- nottwice_writer     drives runs: agents and workers. What identifies a call, its arguments, class
---                     and key cannot be changed by it once they were written (P9); evidence, audit
---                     and graphs can only be added to
--- nottwice_keeper     may remove what is expired, and nothing by itself: for whoever runs nottwice gc,
+-- nottwice_reader     reads only: for dashboards, auditors, hot standbys
+-- nottwice_operator   decides reviews and sends events, and adds audit entries; it cannot write calls,
+--                     so it cannot forge a receipt
+-- nottwice_writer     drives runs: for agents and workers. It cannot change the identity of a call,
+--                     its arguments, class or key once they are written (P9), and it can only add
+--                     evidence, audit entries and graphs
+-- nottwice_keeper     may delete rows, and is not enough alone: for the user that runs nottwice gc,
 --                     together with nottwice_writer
--- (the owner)         whoever made the schema: changes it when nottwice is upgraded
+-- (the owner)         the user who created the schema, and who changes it when nottwice is upgraded
 --
 -- Roles are groups without a login: GRANT nottwice_writer TO my_agent;
 
@@ -37,11 +37,11 @@ GRANT USAGE ON SCHEMA nottwice
 GRANT SELECT ON ALL TABLES IN SCHEMA nottwice
   TO nottwice_reader, nottwice_operator, nottwice_writer;
 
--- Deciding. ready_at says that a worker should look at the run: a look too many does no harm.
+-- Deciding. ready_at tells workers to look at the run. Looking too often does no harm.
 GRANT UPDATE (status, version, decision_json, closed_by, closed_at, seal)
   ON nottwice.reviews TO nottwice_operator, nottwice_writer;
 GRANT INSERT ON nottwice.audit, nottwice.events TO nottwice_operator, nottwice_writer;
--- Each of them may be the first to meet a database that was failed over to.
+-- Each of them may be the first to connect after a failover.
 GRANT INSERT ON nottwice.lineage TO nottwice_operator, nottwice_writer;
 GRANT UPDATE (asked) ON nottwice.holders TO nottwice_operator, nottwice_writer;
 GRANT UPDATE (ready_at) ON nottwice.runs TO nottwice_operator;
@@ -60,9 +60,9 @@ GRANT UPDATE (status, finished_at, failure_json, output_file, seal) ON nottwice.
 GRANT UPDATE (received_by, received_at, seal) ON nottwice.events TO nottwice_writer;
 GRANT UPDATE (at, amount, if_failed, seal) ON nottwice.charges TO nottwice_writer;
 GRANT UPDATE (lease_until) ON nottwice.holders TO nottwice_writer;
--- Functions act with the rights of whoever calls them, so it does no harm that others may, too.
+-- Functions run with the rights of the caller, so other users may also call them.
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA nottwice TO nottwice_writer;
 
--- Removing. Audit entries and tombstones can be removed by nobody.
+-- Removing. No role can remove audit entries or tombstones.
 GRANT DELETE ON nottwice.tool_call_results, nottwice.steps, nottwice.reviews, nottwice.evidence,
   nottwice.checkpoints, nottwice.events TO nottwice_keeper;

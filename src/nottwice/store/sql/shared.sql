@@ -1,11 +1,11 @@
--- What a ledger on SQL is asked, and what a commit writes: each statement once, by its name.
+-- The statements that read a SQL ledger and that a commit executes, each written once, by name.
 --
--- Both databases understand these; sqlite.sql and postgres.sql hold what they spell differently.
--- Tables are written as PostgreSQL has them, and parameters as :name. Filled in when nottwice
--- starts (statements.py): {runs} stands for all columns of a table, {r.runs} for the same of an
--- alias, {:runs} for a parameter for each, {?runs} for the same in the order of a row (quicker, for
--- what every step writes), {excluded.runs} for what an upsert sets, {_name} for a part that has a
--- name of its own, and {where} for conditions that a question may have.
+-- Both databases understand these. sqlite.sql and postgres.sql have the statements that differ.
+-- Tables are named as in PostgreSQL, and parameters are written as :name. Names in braces are
+-- replaced when nottwice starts (statements.py): {runs} by all columns of a table, {r.runs} by the
+-- same with an alias, {:runs} by a parameter for each column, {?runs} by the same in the order of a
+-- row (faster, for what every step writes), {excluded.runs} by the assignments of an upsert, {_name}
+-- by a named part of a statement, and {where} by the conditions that a query may have.
 
 -- Calls
 
@@ -46,8 +46,8 @@ SELECT {tool_call_results} FROM nottwice.tool_call_results
    AND created_at >= (SELECT in_doubt_from FROM nottwice.runs WHERE workflow_id = :workflow_id)
  ORDER BY created_at, arrival
 
--- Runs that are over have no call in doubt, and are most of what a ledger grows by. SQLite keeps to
--- the order of a CROSS JOIN.
+-- Completed and removed runs have no call in doubt, and most runs of a ledger are completed. SQLite
+-- keeps the order of a CROSS JOIN.
 -- :all_calls_in_doubt
 SELECT {t.tool_call_results} FROM nottwice.runs AS r CROSS JOIN nottwice.tool_call_results AS t
  WHERE t.workflow_id = r.workflow_id AND t.created_at >= r.in_doubt_from
@@ -72,7 +72,7 @@ SELECT {tool_call_results} FROM nottwice.tool_call_results
  WHERE tool_name = :tool_name AND idempotency_key = :idempotency_key
  ORDER BY created_at DESC, arrival DESC LIMIT 1
 
--- What there is: the same conditions as where it is read.
+-- What exists, by the same conditions as in the statements that read it.
 -- :standing
 SELECT EXISTS (
          SELECT 1 FROM nottwice.tool_call_results
@@ -145,7 +145,7 @@ SELECT {audit} FROM nottwice.audit WHERE workflow_id = :workflow_id ORDER BY at,
 -- :whole_audit
 SELECT {audit} FROM nottwice.audit ORDER BY at, arrival
 
--- All that there is, table by table: what a question is answered from that has no statement.
+-- Everything, table by table, to answer questions that have no statement.
 -- :whole_runs
 SELECT {runs} FROM nottwice.runs
 -- :whole_tool_call_results
@@ -165,7 +165,7 @@ SELECT {events} FROM nottwice.events ORDER BY arrival
 -- :whole_graphs
 SELECT {graphs} FROM nottwice.graphs
 
--- Charges. Those of calls that failed for good count only if they are meant to: rules.charged.
+-- Charges. If a call failed for good, its charge counts only if it says so (rules.charged).
 
 -- :_counts
 (c.if_failed <> 0 OR NOT EXISTS (
@@ -180,7 +180,7 @@ SELECT CAST(coalesce(sum(amount), 0) AS bigint) FROM nottwice.charges AS c
 
 -- Checkpoints, events, graphs
 
--- A version that is turned rests on a later one, and that one on what is not turned before it.
+-- A turned version depends on a later one, and that one on earlier versions that are not turned.
 -- :chain
 SELECT {c.checkpoints} FROM nottwice.checkpoints AS w
   LEFT JOIN nottwice.checkpoints AS later ON later.workflow_id = w.workflow_id
@@ -200,7 +200,7 @@ SELECT {checkpoints} FROM nottwice.checkpoints
                     WHERE workflow_id = :workflow_id ORDER BY version DESC LIMIT 1)
  ORDER BY version
 
--- Without their texts.
+-- The checkpoints without their texts.
 -- :versions
 SELECT workflow_id, version, snapshot, node_id, created_at, '', NULL FROM nottwice.checkpoints
  WHERE workflow_id = :workflow_id ORDER BY version
@@ -242,7 +242,7 @@ SELECT {runs} FROM nottwice.runs
         OR (status = 'removed' AND wake_at <= :due_before))
  ORDER BY workflow_id LIMIT :limit
 
--- What a list of runs may be asked for.
+-- Conditions for a list of runs.
 -- :_with_prefix
  AND substr(workflow_id, 1, length(CAST(:prefix AS text))) = CAST(:prefix AS text)
 -- :_of_graph
@@ -256,7 +256,7 @@ SELECT {runs} FROM nottwice.runs
 -- :_before
  AND (updated_at, workflow_id) < (:before_at, :before_id)
 
--- Each of the two is grouped in the order of an index.
+-- Each of the two queries is grouped in the order of an index.
 -- :count_runs
 SELECT status, NULL, count(*), sum(CASE WHEN epoch = 0 THEN 1 ELSE 0 END) FROM nottwice.runs
  WHERE status <> 'running' {where} GROUP BY status
@@ -264,8 +264,8 @@ SELECT status, NULL, count(*), sum(CASE WHEN epoch = 0 THEN 1 ELSE 0 END) FROM n
 SELECT status, holder_id, count(*), sum(CASE WHEN epoch = 0 THEN 1 ELSE 0 END) FROM nottwice.runs
  WHERE status = 'running' {where} GROUP BY status, holder_id
 
--- How runs stand, by version. Most are over: those of graphs are counted in an index alone, and of
--- the others the input, which says their version, is read when they are grouped.
+-- The state of runs, by version. Most runs are over. Those of graphs are counted in an index alone.
+-- For the others the input is read when they are grouped, because it contains their version.
 -- :_plain_input
 CASE WHEN graph_id IS NULL THEN input_json END
 
@@ -306,7 +306,7 @@ SELECT {runs} FROM nottwice.runs AS r WHERE status = 'waiting' AND {_is_told} {w
 -- :add_call
 INSERT INTO nottwice.tool_call_results ({tool_call_results}) VALUES ({?tool_call_results})
 
--- What identifies a call, its key, class and arguments are never updated (P9).
+-- The identity of a call, its key, class and arguments are never updated (P9).
 -- :change_call
 UPDATE nottwice.tool_call_results
    SET {changing}, writes = :writes, seal = :seal
@@ -317,7 +317,7 @@ UPDATE nottwice.tool_call_results
 INSERT INTO nottwice.runs ({runs}) VALUES ({:runs})
 ON CONFLICT (workflow_id) DO UPDATE SET {excluded.runs}
 
--- A run that is held, or over, is not ready (see ready_since); no statement need find that out.
+-- A run that is held or over is not ready, so ready_since need not be executed.
 -- :put_held_run
 INSERT INTO nottwice.runs ({runs}) VALUES ({:runs})
 ON CONFLICT (workflow_id) DO UPDATE SET {excluded.runs}, ready_at = NULL
@@ -346,8 +346,8 @@ UPDATE nottwice.runs SET graph_id = :graph_id, seal = :seal WHERE workflow_id = 
 -- :put_head
 UPDATE nottwice.runs SET head = :head WHERE workflow_id = :workflow_id
 
--- Since when a run can go on that nobody holds: the same as rules.ready_since, except that it equals
--- wake_at only if nothing but time has to pass.
+-- Since when a run without a holder can continue: the same as rules.ready_since, except that it
+-- equals wake_at only if the run waits for nothing but time.
 -- :ready_since
 UPDATE nottwice.runs AS r SET ready_at = CASE
     WHEN graph_id IS NULL OR origin IS NOT NULL OR holder_id IS NOT NULL THEN NULL
@@ -358,7 +358,7 @@ UPDATE nottwice.runs AS r SET ready_at = CASE
     ELSE wake_at END
  WHERE workflow_id = :workflow_id
 
--- Nothing that a holder is told matters while it holds the run.
+-- While a run has a holder, an event or a decision does not make it ready.
 -- :ready_unless_held
 {ready_since} AND holder_id IS NULL
 
@@ -374,7 +374,7 @@ UPDATE nottwice.runs AS r SET in_doubt_from = coalesce(
     in_doubt_from)
  WHERE workflow_id = :workflow_id
 
--- A commit that another one overtook may still carry the mark of before: what is done stays done.
+-- A delayed commit may still carry an earlier mark of a step, so a step that is done stays done.
 -- :_step_known
 ON CONFLICT (workflow_id, node_id, checkpoint_id) DO UPDATE
    SET status = excluded.status, finished_at = excluded.finished_at,
@@ -388,7 +388,7 @@ INSERT INTO nottwice.steps ({steps}) VALUES ({?steps}) {_step_known}
 -- :add_review
 INSERT INTO nottwice.reviews ({reviews}) VALUES ({:reviews})
 
--- Only what a decision, its use or its end changes: an operator may write no other column.
+-- Only the columns of a decision, its use and its end: an operator may write no others.
 -- :change_review
 UPDATE nottwice.reviews
    SET status = :status, version = :version, decision_json = :decision_json,
@@ -439,7 +439,7 @@ DELETE FROM nottwice.reviews WHERE workflow_id = :workflow_id
 -- :remove_evidence
 DELETE FROM nottwice.evidence WHERE workflow_id = :workflow_id
 
--- Looking for what does not fit in a sealed ledger, and sealing what is there (seal_walk.py)
+-- Finding what does not fit in a sealed ledger, and sealing existing rows (seal_walk.py)
 
 -- :head
 SELECT head FROM nottwice.runs WHERE workflow_id = :workflow_id
@@ -454,7 +454,7 @@ SELECT count(*), coalesce(sum(writes), 0) FROM nottwice.tool_call_results
 -- :newest_version
 SELECT max(version) FROM nottwice.checkpoints WHERE workflow_id = :workflow_id
 
--- A run may be told of an event before it exists; but only a run that exists takes one.
+-- An event may be sent to a run before the run exists, but only an existing run receives one.
 -- :strays
 SELECT workflow_id FROM nottwice.tool_call_results
   WHERE workflow_id NOT IN (SELECT workflow_id FROM nottwice.runs)
@@ -475,7 +475,7 @@ SELECT workflow_id FROM nottwice.tool_call_results
 SELECT {events} FROM nottwice.events
  WHERE workflow_id NOT IN (SELECT workflow_id FROM nottwice.runs)
 
--- All rows of a run in one table, in the order in which they came where that matters.
+-- All rows of a run in one table, in insertion order if that matters.
 -- :all_tool_call_results_of_run
 SELECT {tool_call_results} FROM nottwice.tool_call_results
  WHERE workflow_id = :workflow_id ORDER BY arrival

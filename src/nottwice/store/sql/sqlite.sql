@@ -1,4 +1,4 @@
--- What SQLite spells in its own way; see shared.sql.
+-- The statements that are different on SQLite; see shared.sql.
 
 -- :_has_come
 EXISTS (
@@ -27,34 +27,34 @@ EXISTS (
 -- :_steps_status
 nottwice.steps.status
 
--- The page is found in an index alone, and only what is on it is read (P171).
+-- The page is found in an index alone, and only its runs are read (P171).
 -- :runs
 SELECT {runs} FROM nottwice.runs WHERE workflow_id IN (
    SELECT workflow_id FROM nottwice.runs WHERE true {where}
     ORDER BY updated_at DESC, workflow_id DESC LIMIT :limit)
  ORDER BY updated_at DESC, workflow_id DESC
 
--- SQLite takes the other columns from the row that has the greatest ordinal.
+-- SQLite takes the other columns from the row with the greatest ordinal.
 -- :last_visits
 SELECT {steps}, count(*), max(ordinal) FROM nottwice.steps
  WHERE workflow_id = :workflow_id GROUP BY node_id ORDER BY max(ordinal)
 
--- :_can_go_on
+-- :_can_continue
 SELECT {runs}, ready_at FROM nottwice.runs
  WHERE ready_at IS NOT NULL AND graph_id NOT IN (SELECT value FROM json_each(:without))
 
--- Only a timer is a matter of the clock: a run that was written down by a clock that has been put
--- back since must not wait until then.
+-- The clock matters only for timers: if the clock was set back after a run was recorded, the run must
+-- not wait until that time comes again.
 -- :queued_runs
-{_can_go_on} AND epoch = 0 ORDER BY ready_at, workflow_id LIMIT :limit
+{_can_continue} AND epoch = 0 ORDER BY ready_at, workflow_id LIMIT :limit
 
 -- :ready_runs
 SELECT * FROM (
-  {_can_go_on} AND epoch > 0 AND ready_at IS NOT wake_at
+  {_can_continue} AND epoch > 0 AND ready_at IS NOT wake_at
    ORDER BY ready_at, workflow_id LIMIT :limit)
  UNION ALL
 SELECT * FROM (
-  {_can_go_on} AND ready_at = wake_at AND ready_at <= :now
+  {_can_continue} AND ready_at = wake_at AND ready_at <= :now
    ORDER BY ready_at, workflow_id LIMIT :limit)
  ORDER BY ready_at, workflow_id LIMIT :limit
 
@@ -81,8 +81,8 @@ SELECT {tool_call_results} FROM nottwice.tool_call_results
  WHERE tool_name = :tool_name AND idempotency_key = :idempotency_key
    AND input_hash <> :input_hash LIMIT 1
 
--- Questions and approvals hold back only who asked, so that a thousand branches can ask at once; but
--- one of them may be decided with an abort. The same words as in the index of that name.
+-- A question or an approval blocks only the branch that asked, so that a thousand branches can ask at
+-- the same time. But one of them may be decided with an abort. Same condition as in the index.
 -- :_may_block
 FROM nottwice.reviews INDEXED BY nottwice_reviews_blocking
  WHERE workflow_id = :workflow_id AND status IN ('open', 'decided')
@@ -96,17 +96,17 @@ DELETE FROM nottwice.tool_call_results
  WHERE workflow_id = :workflow_id AND node_id = :node_id AND checkpoint_id = :checkpoint_id
    AND tool_name = :tool_name AND input_hash = :input_hash
 
--- Not OR IGNORE, which would drop in silence what a constraint refuses.
+-- Not OR IGNORE, which would silently drop rows that a constraint refuses.
 -- :add_evidence
 INSERT INTO nottwice.evidence ({evidence}) VALUES ({:evidence}) ON CONFLICT DO NOTHING
 
 -- :add_audit
 INSERT INTO nottwice.audit ({audit}) VALUES ({:audit}) ON CONFLICT DO NOTHING
 
--- The two commits of an effect in steady state, each as one statement that carries its preconditions
--- along: it changes one row if they hold, and none if not (sqlite/quick.py). The first two are in
--- every call. They name only the columns that matter, and their parameters by number: to hand a
--- dict or Python's None over to SQLite takes longer than a tuple of numbers and texts.
+-- The two usual commits of an effect, each as one statement that includes its preconditions: it
+-- changes one row if they hold, and none if not (sqlite/quick.py). Every call executes the first two.
+-- They name only the columns that matter, and number their parameters: passing a dict or None to
+-- SQLite takes longer than passing a tuple of numbers and texts.
 
 -- :quick_intent
 INSERT INTO nottwice.tool_call_results (
@@ -130,7 +130,7 @@ UPDATE nottwice.tool_call_results
    AND EXISTS (SELECT 1 FROM nottwice.runs
                 WHERE workflow_id = ?5 AND epoch = ?11 AND holder_id = ?12)
 
--- The same for a row that says more than an intent usually does.
+-- The same for a row that has more columns than a usual intent.
 -- :quick_call
 INSERT INTO nottwice.tool_call_results ({tool_call_results})
 SELECT {:tool_call_results}
@@ -150,7 +150,7 @@ UPDATE nottwice.tool_call_results
                 WHERE workflow_id = :workflow_id AND epoch = :fence_epoch
                   AND holder_id = :fence_holder AND in_doubt_from <= :created_at)
 
--- The first two with a seal; the head of the run is written after it, in the same transaction.
+-- The first two with a seal. The head of the run is written afterwards, in the same transaction.
 -- :sealed_intent
 INSERT INTO nottwice.tool_call_results (
     workflow_id, node_id, checkpoint_id, tool_name, input_hash, created_at, call_id, status,

@@ -1,9 +1,10 @@
-"""How does a commit become durable on SQLite, and what if it does not?
+"""How does a commit become durable on SQLite, and what happens if it does not?
 
-Every commit is one transaction, inside a turn that no other process of nottwice has meanwhile. A
-COMMIT that fails is ambiguous: the connection is closed, what is visible is forced to disk, and the
-same commit is repeated, which changes nothing if it was there. Before and after it the files must
-be those that others find. Promises kept here: P5, P7, P110, P111.
+Every commit is one transaction, made while this process has the turn, so that no other nottwice
+process writes. A COMMIT that fails is ambiguous: the connection is closed, what is visible is
+forced to disk, and the same commit is repeated, which changes nothing if it was durable. Before and
+after a commit, the open files must be those that other processes find. Promises kept here: P5, P7,
+P110, P111.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from nottwice.store.sqlite.statements import SQL
 from nottwice.store.statements import Statement
 from nottwice.store.tables import HOLDERS
 
-# Errors that SQLite gives before the last page of a transaction is in the log. Any other error
-# of a COMMIT leaves open whether the transaction comes back after a crash.
+# Errors that SQLite raises before the last page of a transaction is in the log. After any other
+# error of a COMMIT, the transaction may or may not come back after a crash.
 _NOTHING_IS_DURABLE = frozenset(
     {
         sqlite3.SQLITE_BUSY,
@@ -51,7 +52,7 @@ log = logging.getLogger("nottwice")
 
 
 class SqliteCommits:
-    """The part of a ledger on SQLite that writes."""
+    """The writing part of a ledger on SQLite."""
 
     location: str
     _path: Path
@@ -68,7 +69,7 @@ class SqliteCommits:
         with writer.guard:
             found = inode_at(self.location)
             if found != self._inode:
-                # SQLite would go on writing into a file that nobody can find any more.
+                # SQLite would keep writing to a file that no other process can find.
                 return self._gone(commits, replaced=found is not None)
             try:
                 if writer.connection is None:
@@ -90,7 +91,7 @@ class SqliteCommits:
             return self._lost(commits, files)
 
     def _gone(self, commits: Sequence[Commit], *, replaced: bool) -> list[BaseException | None]:
-        """The ledger that was opened is not at its place."""
+        """Refuse commits because the ledger that was opened is not at its path any more."""
         what_next = "Put the file back, or look up what happened before you run anything again."
         writer = self._connections.writer
         if replaced and writer.connection is not None:
@@ -104,10 +105,10 @@ class SqliteCommits:
     def _lost(
         self, commits: Sequence[Commit], files: sqlite_locks.LedgerFiles
     ) -> list[BaseException | None]:
-        """A commit went into a log that nobody finds any more."""
+        """Report that a commit went to a log that no other process can find."""
         text = (
             f"The log of the ledger {self.location} was removed while this process wrote to it, so "
-            "this commit may or may not be durable, and nothing was done on the strength of it. "
+            "this commit may or may not be durable, and nottwice did not act on it. "
             f"This process cannot use the ledger any more. {self._look_again(files)}"
         )
         return [CommitUnknown(text) for _ in commits]
@@ -128,9 +129,9 @@ class SqliteCommits:
             return self._resolve(commits, doubt.error)
         except _Failed as failed:
             if primary_code(failed.error) == sqlite3.SQLITE_BUSY:
-                # Everybody has waited long enough; each alone would wait as long again.
+                # All members have waited long enough. Each alone would wait as long again.
                 return [store_error(failed.error, self.location) for _ in commits]
-            # The batch is rolled back whole; each member repeats alone.
+            # The whole batch was rolled back. Each member is repeated alone.
             return [self._alone(commit) for commit in commits]
 
     def _kept_out(self) -> StoreError:
@@ -154,7 +155,7 @@ class SqliteCommits:
             return store_error(failed.error, self.location)
 
     def _executed(self, statement: Statement) -> bool:
-        """A transaction of one statement, which needs no BEGIN; False: nothing was written."""
+        """Execute a transaction of one statement, without BEGIN; False if nothing was written."""
         connection = self._connections.writer.connection
         if connection is None or connection.in_transaction:
             connection = self._writer()
@@ -164,10 +165,10 @@ class SqliteCommits:
             raise self._broken_off(error, committing=True) from error
 
     def _transaction(self, commits: Sequence[Commit]) -> list[BaseException | None]:
-        """One transaction for all members; those whose preconditions fail write nothing.
+        """One transaction for all members. Members whose preconditions fail write nothing.
 
-        The first one of a process carries its record as a holder: nobody holds a run, or is named
-        in one, whom others could not look up.
+        The first transaction of a process also writes its record as a holder, so that other
+        processes can look up every holder that a run names.
         """
         connection = self._writer()
         committing = False
@@ -188,7 +189,7 @@ class SqliteCommits:
         return refused
 
     def _writer(self) -> sqlite3.Connection:
-        """The writer, outside of any transaction: an interrupt may have left it in one."""
+        """The writer, outside of any transaction. An interrupt may have left it in one."""
         try:
             connection = self._connections.connect_writer()
             if connection.in_transaction:
@@ -198,7 +199,7 @@ class SqliteCommits:
         return connection
 
     def _broken_off(self, error: BaseException, *, committing: bool) -> _Failed:
-        """Roll back, and say what an error means. An interrupt goes on its way."""
+        """Roll back, and return what an error means. An interrupt is raised again."""
         self._sealing.forget()
         writer = self._connections.writer
         try:
@@ -208,7 +209,7 @@ class SqliteCommits:
             writer.close()
         if not isinstance(error, Exception):
             raise error
-        # What Python itself refuses has not reached SQLite.
+        # An error raised by Python itself means that nothing reached SQLite.
         from_sqlite = isinstance(error, sqlite3.Error | MemoryError)
         if committing and from_sqlite and primary_code(error) not in _NOTHING_IS_DURABLE:
             return _InDoubt(error)
@@ -220,7 +221,7 @@ class SqliteCommits:
         """After an ambiguous COMMIT: reopen, force what is visible to disk, repeat each once.
 
         A failed fsync may have dropped pages that reads still see, and the next fsync would not
-        say so. Moving them into the main file writes them again before anybody believes them.
+        report it. Moving the pages into the main file writes them again before they are trusted.
         """
         try:
             self._connections.writer.close()
@@ -241,13 +242,13 @@ class SqliteCommits:
     def _unknown(self, error: BaseException, again: BaseException) -> CommitUnknown:
         return CommitUnknown(
             f"A commit to {self.location} failed ({error}; then {again}). It may or may not be "
-            "durable, and nothing was done on the strength of it. Repair the disk and open the run "
-            "again: what is in doubt will be reconciled."
+            "durable, and nottwice did not act on it. Repair the disk and open the run again: "
+            "calls in doubt will be reconciled."
         )
 
 
 class _Failed(Exception):
-    """A transaction failed before COMMIT; nothing of it is durable."""
+    """A transaction failed before COMMIT. Nothing of it is durable."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(str(error))
@@ -255,13 +256,13 @@ class _Failed(Exception):
 
 
 class _InDoubt(_Failed):
-    """COMMIT itself failed; the transaction may or may not be durable."""
+    """COMMIT itself failed. The transaction may or may not be durable."""
 
 
 def _write(
     connection: sqlite3.Connection, commit: Commit, sealing: Sealing
 ) -> BaseException | None:
-    """Write one member of a batch; or say why it is refused, and then nothing was written."""
+    """Write one member of a batch, or return why it is refused. A refused one writes nothing."""
     statement = quick(commit)
     if statement is not None and write_quickly(connection, commit, statement, sealing):
         return None
@@ -269,7 +270,7 @@ def _write(
 
 
 def inode_at(path: str) -> tuple[int, int] | None:
-    """What tells a file from another one at the same path; text, for this is in every commit."""
+    """The identity of the file at a path. The path is a text, because every commit calls this."""
     try:
         status = os.stat(path)
     except OSError:

@@ -1,7 +1,7 @@
-"""Does a ledger still show what a process was told to be durable? A program of its own (P111).
+"""Does a ledger still have what was reported as durable? A separate program answers (P111).
 
-``sqlite_lost`` starts it and says why. It reads what was noted from its standard input, marks the
-ledger if anything is missing, and prints how much that is.
+``sqlite/lost.py`` starts it and explains why. It reads the noted commits from its standard input,
+marks the ledger if anything is missing, and prints how many are missing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NOW = "SELECT CAST(strftime('%s', 'now') AS INTEGER) + 1"
 
 
 def compare(path: Path, told: dict[str, Any]) -> int:
-    """Compare, and mark the ledger if anything is missing. Returns how much that is."""
+    """Compare, and mark the ledger if anything is missing. Returns how many are missing."""
     store = SqliteStore(path, now=0.0, create=False)
     try:
         runs = [run for run in RUNS.records(told["runs"]) if _is_missing(store, run)]
@@ -47,10 +47,10 @@ def _is_missing(store: SqliteStore, run: RunRecord) -> bool:
 
 
 def _hold(store: SqliteStore, runs: Sequence[RunRecord], why: str) -> None:
-    """Have every run of the ledger held, those of which it has never heard as well."""
+    """Have every run of the ledger held, including runs that it has forgotten."""
     for run in runs:
         if store.load_run(run.workflow_id) is None:
-            # Else it would begin again like a new one, and do everything again.
+            # Otherwise it would start again like a new run, and do everything again.
             claim = Claim(replace(run, holder_id=None))
             store.commit(Commit(workflow_id=run.workflow_id, claim=claim))
     ((now,),) = store._read(_NOW, {})

@@ -1,9 +1,9 @@
 """The SQLite connections of one process to one ledger: one writer, and a few readers.
 
-A connection must not cross a fork, not even an idle one: SQLite in the child would take over the
-parent's notes about file locks without having the locks, and a ledger that others may then clean
-up under the child loses commits that it was told are durable. So before a fork every connection
-is closed, when whoever uses it is done; parent and child open their own again when they need one.
+A connection must not cross a fork, not even an idle one. SQLite in the child would inherit the
+parent's notes about file locks without having the locks. Other processes could then clean up the
+ledger under the child, and commits that were reported durable would be lost. So before a fork every
+connection is closed as soon as its user is done, and parent and child reopen their own when needed.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from nottwice.store.sqlite import locks
 from nottwice.store.sqlite.schema import check_durable
 from nottwice.store.statements import Parameters
 
-# Each has a cache of its own, and opening one takes as long as many reads.
+# Each reader has its own cache, and opening one takes as long as many reads.
 MOST_READERS = 8
 _NOT_OUR_TABLES = ("no such table", "no such column", "no such index")
-# How often a query is repeated under whose hands the log was moved into the ledger.
+# How often a query is repeated if the log was moved into the ledger while it ran.
 TRIES = 3
-# What is left of the log once all of it is in the ledger: four times what SQLite moves in one go.
+# The size of the log after all of it is in the ledger: four times what SQLite moves at a time.
 MOST_LOG_BYTES = 16 << 20
 
 
@@ -40,9 +40,9 @@ class SqliteConnections:
     def __init__(self, path: Path, *, busy_seconds: float) -> None:
         if path in _torn:
             raise StoreError(
-                f"This process was forked while another thread was in the middle of using {path}, "
-                "and SQLite cannot follow a fork there. Nothing was opened. Fork while no call is "
-                "under way, or start child processes with 'spawn'."
+                f"This process was forked while another thread was using {path}, and SQLite cannot "
+                "follow such a fork. Nothing was opened. Fork while no call is in progress, or "
+                "start child processes with 'spawn'."
             )
         self.path = path
         self._busy_seconds = busy_seconds
@@ -55,9 +55,9 @@ class SqliteConnections:
             _known.add(self)
 
     def connect(self, slot: Slot) -> sqlite3.Connection:
-        """The connection of a slot, opened if need be. The file must be there already.
+        """The connection of a slot, opened if necessary. The file must already exist.
 
-        Only the writer can write: a process that only reads leaves the log as it is (P110).
+        Only the writer can write. A process that only reads leaves the log unchanged (P110).
         """
         if slot.connection is None:
             mode = "?mode=rw" if slot is self.writer else "?mode=ro"
@@ -71,20 +71,20 @@ class SqliteConnections:
                     check_same_thread=False,
                 )
             slot.connection.execute("PRAGMA synchronous = FULL")
-            # macOS only: its fsync does not reach the disk. Elsewhere these do nothing.
+            # For macOS, where fsync does not reach the disk. Elsewhere these do nothing.
             slot.connection.execute("PRAGMA fullfsync = ON")
             slot.connection.execute("PRAGMA checkpoint_fullfsync = ON")
-            # A long reader lets the log grow. Once it is gone, the log starts over, and is cut
+            # A long reader lets the log grow. When it is done, the log restarts and is truncated
             # (P173).
             slot.connection.execute("PRAGMA journal_size_limit = " + str(MOST_LOG_BYTES))
             files.hold_all(slot.connection, self._busy_seconds)
         return slot.connection
 
     def _hold_files(self, slot: Slot) -> locks.LedgerFiles:
-        """Have the files locked before SQLite opens them, and until it has closed them."""
+        """Lock the files before SQLite opens them, and until it has closed them."""
         try:
             if self._hold is None:
-                # Beyond the connections, which a fork or an error may close for a while.
+                # Kept longer than connections, which a fork or an error may close for a while.
                 _, self._hold = locks.hold(self.path)
             slot.files, slot.hold = locks.hold(self.path)
             slot.files.wrote |= slot is self.writer
@@ -96,8 +96,8 @@ class SqliteConnections:
 
     @contextlib.contextmanager
     def judging(self) -> Iterator[sqlite3.Connection]:
-        """A connection to judge a file by, before anything is written to it."""
-        # What a dead writer left half done in a file without WAL, only a writer can undo.
+        """A connection for judging a file before anything is written to it."""
+        # In a file without WAL, only a writer can undo what a dead writer left half done.
         can_read = not self.path.with_name(self.path.name + "-journal").exists()
         slot = Slot(self._busy_seconds) if can_read else self.writer
         with slot.guard:
@@ -110,11 +110,11 @@ class SqliteConnections:
             self._idle.append(slot)
 
     def secure(self) -> None:
-        """Lock the files of a ledger that was switched to WAL just now. Hold ``writer.guard``."""
+        """Lock the files of a ledger that was just switched to WAL. Hold ``writer.guard``."""
         self.writer.files.hold_all(self.connect(self.writer), self._busy_seconds)
 
     def connect_writer(self) -> sqlite3.Connection:
-        """The one connection that writes, proven durable. Hold ``writer.guard``."""
+        """The only connection that writes, checked to be durable. Hold ``writer.guard``."""
         slot = self.writer
         connection = slot.connection
         if connection is None:
@@ -127,12 +127,12 @@ class SqliteConnections:
         return connection
 
     def read(self, sql: str, parameters: Parameters) -> list[Any]:
-        """The rows of one query, on a connection that nobody else uses meanwhile."""
+        """The rows of one query, on a connection that is not used by another thread meanwhile."""
         try:
             slot = self._idle.pop()
         except IndexError:
             if len(self._readers) >= MOST_READERS:
-                # Not idle: its guard says when its user is done.
+                # None is idle, so wait for the guard of one that is in use.
                 return self._read(self._readers[next(self._turns) % MOST_READERS], sql, parameters)
             slot = Slot(self._busy_seconds)
             self._readers.append(slot)
@@ -151,18 +151,18 @@ class SqliteConnections:
                     found = connection.execute(sql, parameters).fetchall()
                     if files.position() == before:
                         return found
-                # The log was moved under each of them, and the locks that keep SQLite from mixing
-                # old pages with new ones may have been dropped. It stays while nobody can write.
+                # The log was moved during every try, and the locks that keep SQLite from mixing old
+                # pages with new ones may have been dropped. While we have the turn, it stays.
                 with files.turn(self._busy_seconds):
                     return connection.execute(sql, parameters).fetchall()
             except BaseException:
-                # After an error or an interrupt nobody knows what state it is in.
+                # After an error or an interrupt the state of the connection is unknown.
                 slot.close()
                 raise
 
     def close(self) -> None:
         """Close every connection once it is idle. A later use opens new ones."""
-        # The writer last: it alone can clear the log away where we cannot (see locks.py).
+        # The writer is last: only it can remove the log where we cannot (see locks.py).
         for slot in reversed(self.slots()):
             with slot.guard:
                 slot.close()
@@ -171,7 +171,7 @@ class SqliteConnections:
             hold.release()
 
     def close_idle(self) -> None:
-        """Close everything if nobody is using it: this process ends, and does not wait."""
+        """Close everything if all of it is idle. This process is ending and does not wait."""
         idle = [slot for slot in self.slots() if slot.guard.acquire(blocking=False)]
         for slot in idle:
             slot.guard.release()
@@ -180,7 +180,7 @@ class SqliteConnections:
 
     @contextlib.contextmanager
     def unmoved(self) -> Iterator[None]:
-        """While somebody reads for long: what is in the log stays there."""
+        """Keep the log as it is, during a long read."""
         files, hold = locks.hold(self.path)
         try:
             self.read("SELECT 1", ())
@@ -194,7 +194,7 @@ class SqliteConnections:
 
 
 class Slot:
-    """A place for one connection, and the lock of whoever uses it."""
+    """A place for one connection, with the lock that its user takes."""
 
     files: locks.LedgerFiles
     """The files of the ledger, while there is a connection."""
@@ -208,12 +208,12 @@ class Slot:
     def close(self) -> None:
         connection, self.connection = self.connection, None
         if connection is not None and self.files.stale:
-            # To close it would write an old log over what others have committed since (P111).
+            # Closing it would write an old log over what others have committed since (P111).
             _leave_open(connection)
         elif connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
-        # Only now: to close our descriptors drops the locks that SQLite has.
+        # Only now, because closing our descriptors drops the locks that SQLite has.
         hold, self.hold = self.hold, None
         if hold is not None:
             hold.release()
@@ -222,7 +222,7 @@ class Slot:
 
 
 def check_fresh(files: locks.LedgerFiles) -> None:
-    """Refuse files that nobody else finds any more (P111)."""
+    """Refuse files that other processes can no longer find (P111)."""
     if files.stale:
         raise StoreError(
             f"The files of ledger {files.path} were removed while this process used them, so it "
@@ -231,37 +231,37 @@ def check_fresh(files: locks.LedgerFiles) -> None:
 
 
 def _leave_open(connection: sqlite3.Connection) -> None:
-    """Keep a connection from ever being closed, also when the interpreter ends."""
+    """Keep a connection from ever being closed, even when the interpreter ends."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
 
 
 def store_error(error: BaseException, location: str) -> StoreError:
-    """What an error of SQLite or of the file system means for the caller; nothing was written."""
+    """What an error of SQLite or of the file system means for the caller. Nothing was written."""
     if isinstance(error, StoreError):
         return error
     text = f"The ledger {location} could not be used ({error}). Nothing was written."
-    damaged = f"{text} It is damaged or no ledger; restore it from a backup."
+    damaged = f"{text} It is damaged or not a ledger. Restore it from a backup."
     if isinstance(error, UnicodeDecodeError) or str(error).startswith(_NOT_OUR_TABLES):
-        # SQLite quotes what it cannot read, and Python cannot read the quotation.
+        # SQLite quoted what it cannot read, and Python cannot decode the quotation.
         return LedgerCorrupt(damaged)
     match primary_code(error):
         case sqlite3.SQLITE_FULL:
             return StoreError(f"{text} Free some disk space, then open the run again.")
         case sqlite3.SQLITE_BUSY:
-            return StoreError(f"{text} Another process keeps it locked; end that, and try again.")
+            return StoreError(f"{text} Another process keeps it locked. End it, and try again.")
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             return LedgerCorrupt(damaged)
     return StoreError(text)
 
 
 def primary_code(error: BaseException) -> int | None:
-    """SQLite's error code without the details that its upper bits carry."""
+    """SQLite's error code without the details in its upper bits."""
     code = getattr(error, "sqlite_errorcode", None)
     return None if code is None else code & 0xFF
 
 
 _known: weakref.WeakSet[SqliteConnections] = weakref.WeakSet()
-# Not forever: a signal handler may fork in the very thread that a fork would wait for.
+# Not forever: a signal handler may fork in the very thread that the fork would wait for.
 FORK_SECONDS = 30.0
 _never_closed: list[sqlite3.Connection] = []
 _torn: set[Path] = set()
@@ -282,12 +282,12 @@ _gate = _ForkGate()
 
 def _before_fork() -> None:
     _gate.one_at_a_time.acquire()
-    given_up: list[Slot] = []
+    timed_out: list[Slot] = []
     while True:
         if not _gate.no_new_connections.acquire(timeout=FORK_SECONDS):
             return
         _gate.shut = True
-        busy = [slot for slot in _open_slots() if slot not in given_up]
+        busy = [slot for slot in _open_slots() if slot not in timed_out]
         if not busy:
             return
         _gate.shut = False
@@ -297,7 +297,7 @@ def _before_fork() -> None:
                 _gate.emptied.append(slot)
                 slot.close()
             else:
-                given_up.append(slot)
+                timed_out.append(slot)
 
 
 def _after_fork_in_parent() -> None:
@@ -319,8 +319,8 @@ def _after_fork_in_child() -> None:
         for slot in connections.slots():
             if slot.connection is None:
                 continue
-            # Either its user did not finish in time, or the fork was made outside of Python, and
-            # then an idle connection is best closed at once, while the parent holds its locks.
+            # Either its user did not finish in time, or the fork was made outside of Python. In
+            # that case an idle connection is closed now, while the parent still has its locks.
             if slot.guard.acquire(blocking=False):
                 slot.close()
                 slot.guard.release()

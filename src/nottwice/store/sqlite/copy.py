@@ -1,9 +1,9 @@
 """How is a SQLite ledger copied while programs write to it?
 
-By SQLite itself, page by page, inside one read transaction: the copy shows the ledger as it was at
-one moment, and nobody who writes has to wait. It gets its name when it is whole, checked, marked
-and on disk; whoever is killed before leaves a file that no one takes for a copy.
-Promise kept here: P90.
+SQLite copies it page by page inside one read transaction. The copy shows the ledger at one moment,
+and no writer has to wait. It gets its final name when it is complete, checked, marked and on disk.
+A process that is killed before that leaves a file that cannot be mistaken for a copy. Promise kept
+here: P90.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BESIDE = ("-wal", "-shm", "-journal", ".holders")
 def copy_ledger(
     source: Path, destination: Path, *, mark: AuditEntry, on_progress: OnProgress
 ) -> None:
-    """Copy a ledger to a file that is not there yet. Durable: when it returns."""
+    """Copy a ledger to a file that does not exist yet. Durable: when it returns."""
     _check_free(destination)
     partial = destination.with_name(f".{destination.name}.partial")
     try:
@@ -43,7 +43,7 @@ def copy_ledger(
         _remove(partial)
         raise StoreError(
             f"{source} could not be copied to {destination} ({error}). There is no copy, and the "
-            "ledger is as it was. Free some disk space or choose another place, then try again."
+            "ledger is unchanged. Free some disk space or choose another place, then try again."
         ) from error
     except BaseException:
         _remove(partial)
@@ -51,11 +51,11 @@ def copy_ledger(
 
 
 def _check_free(destination: Path) -> None:
-    """Refuse to overwrite; the log of another ledger would be read as the copy's own, too."""
+    """Refuse to overwrite. An old log beside the copy would also be read as the copy's own."""
     for path in (destination, *(destination.with_name(destination.name + end) for end in _BESIDE)):
         if path.exists() or path.is_symlink():
             raise UsageError(
-                f"{path} is there already. Nothing was copied. Choose another name, or remove it."
+                f"{path} already exists. Nothing was copied. Choose another name, or remove it."
             )
 
 
@@ -64,7 +64,7 @@ def _copy_pages(source: Path, partial: Path, on_progress: OnProgress) -> None:
         contextlib.closing(_reader(source)) as reader,
         contextlib.closing(sqlite3.connect(partial, isolation_level=None)) as writer,
     ):
-        # The transaction holds on to one moment; without it every commit would begin the copy anew.
+        # The transaction pins one moment. Without it, every commit would restart the copy.
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         reader.backup(
@@ -80,7 +80,7 @@ def _reader(source: Path) -> sqlite3.Connection:
 
 
 def _finish(partial: Path, mark: AuditEntry) -> None:
-    """Check the copy, write its mark into it, and put all of it into one file and on disk."""
+    """Check the copy, write its mark, and put everything into one file and on disk."""
     with contextlib.closing(sqlite3.connect(partial, isolation_level=None)) as connection:
         (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         if found != "ok":

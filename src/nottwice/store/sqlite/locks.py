@@ -1,23 +1,23 @@
 """Which locks does a process hold on a SQLite ledger that no ``close`` can drop? (P110, P112)
 
-SQLite locks its files with POSIX locks. A process loses all of those when it closes *any*
-descriptor of the file: a tool that copies the folder of its own ledger is enough. Another process
-then believes that it is alone, and clears the log away under a writer whose commits go on to
-"succeed". So on Linux this process holds OFD locks beside SQLite's, which belong to a descriptor:
+SQLite locks its files with POSIX locks. A process loses all of them when it closes *any* descriptor
+of the file: a tool that copies the folder of its own ledger is enough. Another process then
+believes that it is alone and removes the log under a writer whose commits continue to "succeed". So
+on Linux this process also holds OFD locks, which belong to a descriptor:
 
-- read locks on what SQLite locks for as long as a file is open: the SHARED range of the ledger,
-  and the byte of the index (``-shm``) that says "in use". They refuse every EXCLUSIVE, of foreign
-  tools too. This process holds them from before SQLite opens the ledger until all its connections
-  are closed, so no connection of ours clears the log when it is closed: the last process does that
-  here, after it has made sure that it is the last;
-- a write lock around every write transaction of ours (see ``take_turn``), because SQLite's own
-  WRITE and CHECKPOINT locks can be dropped as well. It is fair, as SQLite's waiting is not.
+- Read locks on what SQLite locks while a file is open: the SHARED range of the ledger, and the byte
+  of the index (``-shm``) that says "in use". They refuse every EXCLUSIVE lock, also of other tools.
+  This process holds them from before SQLite opens the ledger until all its connections are closed,
+  so no connection of ours removes the log when it is closed. The last process does that here, after
+  it has made sure that it is the last.
+- A write lock around every write transaction of ours (see ``take_turn``), because SQLite's own
+  WRITE and CHECKPOINT locks can also be dropped. It is fair, unlike SQLite's own waiting.
 
-The read marks of SQLite can be dropped, too. A query is therefore believed only if no log was
+The read marks of SQLite can also be dropped. So the result of a query is used only if no log was
 restarted or checkpointed while it ran (``position``), and a copy holds the marks itself.
 
-A descriptor of these files must never be closed while SQLite has them open: that is the very harm.
-There is one set of descriptors per ledger and process, and it counts its users.
+A descriptor of these files must never be closed while SQLite has them open, because that would drop
+SQLite's locks. There is one set of descriptors per ledger and process, and it counts its users.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from pathlib import Path
 
 from nottwice.store import ofd
 
-# Where SQLite keeps its locks: https://www.sqlite.org/src/file/src/os_unix.c and walformat.html.
+# The positions of SQLite's locks: https://www.sqlite.org/src/file/src/os_unix.c, walformat.html.
 _SHARED = (0x4000_0002, 510)
 _IN_USE = (128, 1)
 _READ_MARKS = (123, 5)
-# Beyond every page of a ledger. Who waits for the turn queues for the first byte of the two.
+# Beyond every page of a ledger. A process that waits for the turn queues for the first byte.
 _QUEUE_AND_TURN = (1 << 62, 2)
 _QUEUE = (1 << 62, 1)
 _TURN = ((1 << 62) + 1, 1)
@@ -48,7 +48,7 @@ _HEADER_BYTES = 20
 _IN_WAL_MODE = b"\x02\x02"
 _INDEX_BYTES = 132
 
-# The next one in the queue looks often, for its turn comes within one commit.
+# The first in the queue polls often, because its turn comes within one commit.
 TURN_PAUSE_SECONDS = 0.0001
 QUEUE_PAUSE_SECONDS = 0.0005
 LONG_PAUSE_SECONDS = 0.01
@@ -61,14 +61,14 @@ class LedgerFiles:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.guard = threading.Lock()
-        """Between threads: hold it around ``take_turn``, the transaction and ``end_turn``."""
+        """For threads: hold it around ``take_turn``, the transaction and ``end_turn``."""
         self.users = 0
         self.wrote = False
-        """Whether this process may have written to the log, so that it is its to clear away."""
+        """Whether this process may have written to the log, and so has to remove it."""
         self.forgotten = False
-        """Whether this is what a parent process held: nothing of it may be used any more."""
+        """Whether this belonged to a parent process: then none of it may be used any more."""
         self.found = ""
-        """What is known of a ledger whose files were removed (see ``stale``)."""
+        """What is known about a ledger whose files were removed (see ``stale``)."""
         self.locks = ofd.SET >= 0
         """Whether this system has locks that belong to a descriptor."""
         self._shared = False
@@ -79,21 +79,21 @@ class LedgerFiles:
         self.end_turn: Callable[[], object] = functools.partial(
             fcntl.fcntl, self._ledger, ofd.SET, ofd.described(fcntl.F_UNLCK, *_QUEUE_AND_TURN)
         )
-        """Let the next one write. It is called without a frame of Python in between, before which
-        an interrupt could strike and leave the turn taken."""
+        """Let the next process write. It is called without a Python frame in between, in which an
+        interrupt could hit and leave the turn taken."""
         if not self.locks:
             self.end_turn = os.getpid
 
     @property
     def stale(self) -> bool:
-        """Whether SQLite in this process has files of this ledger that nobody finds any more."""
+        """Whether SQLite here has files of this ledger that other processes can no longer find."""
         return self.inode in _abandoned
 
     def hold_ledger(self, wait_seconds: float, *, judged: bool = False) -> None:
-        """Keep others from clearing the log away, if the ledger has one (WAL mode).
+        """Keep others from removing the log, if the ledger has one (WAL mode).
 
-        A journal beside it says that the switch to WAL may have been broken off. SQLite must be
-        able to undo that, so nothing is locked before it has ``judged`` the files.
+        A journal beside the ledger means that the switch to WAL may have been interrupted. SQLite
+        must be able to undo that, so nothing is locked before SQLite has ``judged`` the files.
         """
         with _guard:
             if self._shared or not self.locks or not self._in_wal_mode():
@@ -107,16 +107,16 @@ class LedgerFiles:
                 raise sqlite3.OperationalError(
                     "database is locked by a process that clears its log"
                 )
-            # A foreign tool may have switched it off before the lock was there.
+            # Another tool may have switched WAL off before the lock was there.
             self._shared = self.locks and self._in_wal_mode()
             if self.locks and not self._shared:
                 _set(self._ledger, fcntl.F_UNLCK, _SHARED)
 
     def hold_all(self, connection: sqlite3.Connection, wait_seconds: float) -> None:
-        """Keep others from starting the index anew, too. Not before SQLite itself has judged it.
+        """Also keep others from recreating the index, but only after SQLite itself has judged it.
 
-        An index that was left by a power cut must be built again, and SQLite does so only if
-        nobody says that it is in use.
+        An index that a power cut left behind must be rebuilt, and SQLite does so only if no lock
+        says that it is in use.
         """
         with _guard:
             if self._index >= 0 or not self._in_wal_mode():
@@ -136,7 +136,7 @@ class LedgerFiles:
     def take_turn(self, wait_seconds: float) -> bool:
         """Wait until this process may write; False if another one kept its turn for too long.
 
-        Hold ``guard``, and call ``end_turn`` in any case, also after an interrupt.
+        Hold ``guard``, and call ``end_turn`` in any case, even after an interrupt.
         """
         if not self.locks:
             return True
@@ -148,8 +148,8 @@ class LedgerFiles:
         return True
 
     def _wait_for_turn(self, wait_seconds: float) -> bool:
-        # Only the first of the queue waits for the turn itself. Without a queue, the process that
-        # had the last turn would take the next one before any other one wakes up.
+        # Only the first in the queue waits for the turn itself. Without a queue, the process that
+        # had the last turn would take the next one before any other process wakes up.
         for _ in _pauses(QUEUE_PAUSE_SECONDS, wait_seconds):
             if _set(self._ledger, fcntl.F_WRLCK, _QUEUE):
                 break
@@ -163,7 +163,7 @@ class LedgerFiles:
 
     @contextlib.contextmanager
     def turn(self, wait_seconds: float) -> Iterator[None]:
-        """The same for what is not in a hurry."""
+        """The turn as a context manager, for work that is not urgent."""
         with self.guard:
             try:
                 if not self.take_turn(wait_seconds):
@@ -173,16 +173,16 @@ class LedgerFiles:
                 self.end_turn()
 
     def position(self) -> bytes:
-        """What changes whenever the log is restarted or moved into the ledger."""
+        """A value that changes whenever the log is restarted or moved into the ledger."""
         if self._index < 0:
             return b""
         seen = os.pread(self._index, _INDEX_BYTES, 0)
-        # The salt of the log; what is backfilled; what somebody has set out to backfill.
+        # The salt of the log, what is backfilled, and what a process has started to backfill.
         return seen[32:40] + seen[96:100] + seen[128:132]
 
     @contextlib.contextmanager
     def holding_read_marks(self) -> Iterator[None]:
-        """Let nobody restart the log, or move it into the ledger, for a reading that takes long."""
+        """Keep others from restarting the log, or moving it into the ledger, during a long read."""
         self._count_copies(1)
         try:
             for _ in _pauses(LONG_PAUSE_SECONDS, LONG_PAUSE_SECONDS * SHORT_PAUSES):
@@ -201,7 +201,7 @@ class LedgerFiles:
                 _set(self._index, fcntl.F_UNLCK, _READ_MARKS)
 
     def in_place(self) -> bool:
-        """Whether the files that SQLite writes to are still those that others find."""
+        """Whether the files that SQLite writes to are still those that other processes find."""
         if self._index < 0:
             return True
         return bool(
@@ -219,19 +219,19 @@ class LedgerFiles:
         except OSError as error:
             if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
                 raise
-            # A kernel, or a sandbox in place of one, that knows no such locks.
+            # The kernel, or a sandbox in its place, does not have such locks.
             self.locks = False
             self.end_turn = os.getpid
             return True
 
-    # The end
+    # Closing
 
     def clear_away(self) -> None:
         """Move the log into the ledger and remove it, if no other process has the ledger open."""
         if not self._shared or self._index < 0 or not self._is_alone():
             return
         if self.wrote and os.fstat(self._log).st_size:
-            # Another process may come at this moment, so this is a write transaction like others.
+            # Another process may start at this moment, so this takes the turn like every write.
             with self.turn(0), contextlib.closing(_connect(self.path)) as connection:
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if self._is_alone(keep=True) and not os.fstat(self._log).st_size:
@@ -246,7 +246,7 @@ class LedgerFiles:
         return alone
 
     def used_elsewhere(self) -> bool:
-        """Whether this process has more descriptors of these files: of SQLite, opened by others."""
+        """Whether this process has more descriptors of these files, such as those of SQLite."""
         own = {each for each in (self._ledger, self._index, self._log) if each >= 0}
         inodes = {inode_of(each) for each in own}
         try:
@@ -267,13 +267,13 @@ class LedgerFiles:
 
 
 class Hold:
-    """One use of the files of a ledger; they stay open and locked while there is one."""
+    """One use of the files of a ledger. They stay open and locked while there is one."""
 
     def __init__(self, files: LedgerFiles) -> None:
         self._files: LedgerFiles | None = files
 
     def release(self) -> None:
-        """Say that this use is over. The last one clears away and closes."""
+        """End this use. The last one removes the log and closes the files."""
         with _guard:
             files, self._files = self._files, None
             if files is None or files.forgotten:
@@ -289,7 +289,7 @@ _known: dict[tuple[int, int], LedgerFiles] = {}
 # Reentrant: the garbage collector may release a use while this very thread opens another file.
 _guard = threading.RLock()
 _kept_open: list[LedgerFiles] = []
-# A forked child has SQLite's memory of them, too, so it keeps this set.
+# A forked child also inherits SQLite's memory of these files, so it keeps this set.
 _abandoned: set[tuple[int, int]] = set()
 
 
@@ -301,7 +301,7 @@ def hold(path: Path) -> tuple[LedgerFiles, Hold]:
         if files is None:
             files = LedgerFiles(path)
             if files.inode in _known:
-                # It was put in place at this very moment, and this process has it open already.
+                # The file was just moved here, and this process already has it open.
                 _kept_open.append(files)
                 files = _known[files.inode]
             _known[files.inode] = files
@@ -310,7 +310,7 @@ def hold(path: Path) -> tuple[LedgerFiles, Hold]:
 
 
 def abandon(files: LedgerFiles) -> None:
-    """Keep the files open until this process ends: SQLite has some that nobody finds any more."""
+    """Keep the files open until this process ends, because SQLite has files that are gone."""
     with _guard:
         files.users += 1
         _abandoned.add(files.inode)
@@ -318,7 +318,7 @@ def abandon(files: LedgerFiles) -> None:
 
 def _end(files: LedgerFiles) -> None:
     if files.used_elsewhere():
-        # The program itself has a connection to this ledger, whose locks a close would drop.
+        # The program itself has a connection to this ledger, and a close would drop its locks.
         return
     with contextlib.suppress(OSError, sqlite3.Error):
         files.clear_away()
@@ -332,7 +332,7 @@ def _close_leftovers() -> None:
 
 
 def _forget_after_fork() -> None:
-    """Locks that a child inherited would outlive its parent; it takes its own."""
+    """Drop what a child inherited: those locks would outlive the parent. It takes its own."""
     global _guard
     _guard = threading.RLock()
     for files in (*_known.values(), *_kept_open):
@@ -347,7 +347,7 @@ os.register_at_fork(after_in_child=_forget_after_fork)
 
 
 def inode_of(file: Path | str | int) -> tuple[int, int]:
-    """What tells a file from another one at the same path."""
+    """What distinguishes a file from another one at the same path."""
     status = os.stat(file)
     return status.st_dev, status.st_ino
 
@@ -356,7 +356,7 @@ def _open(path: Path) -> int:
     try:
         return os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except PermissionError:
-        # It can still be read, and who reads needs no turn.
+        # The file can still be read, and reading needs no turn.
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
 
@@ -373,7 +373,7 @@ _LEAVE_QUEUE = ofd.described(fcntl.F_UNLCK, *_QUEUE)
 
 
 def _set(descriptor: int, kind: int, where: tuple[int, int]) -> bool:
-    """Take, change or drop a lock without waiting; False if another one is in the way."""
+    """Take, change or drop a lock without waiting; False if another lock is in the way."""
     try:
         fcntl.fcntl(descriptor, ofd.SET, ofd.described(kind, *where))
     except (BlockingIOError, PermissionError):
@@ -382,7 +382,7 @@ def _set(descriptor: int, kind: int, where: tuple[int, int]) -> bool:
 
 
 def _pauses(pause_seconds: float, wait_seconds: float) -> Iterator[None]:
-    """Moments to try at: often in the beginning, and an end to it (D13)."""
+    """Moments to try at: frequent at first, and limited (D13)."""
     left = wait_seconds
     for number in range(1 << 62):
         yield

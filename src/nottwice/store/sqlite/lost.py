@@ -1,14 +1,14 @@
-"""What does a process do whose ledger was taken away while it was writing to it? (P111)
+"""What does a process do if its ledger disappears while it is writing to it? (P111)
 
-Somebody deleted or replaced the file, or its log; or, where a process cannot hold locks of its own
-(see ``locks.py``), another process cleared the log away. SQLite notices nothing of it. Its
-connections are stale from then on, those that read as well, and to close one would write an old log
+A person or a tool deleted or replaced the file or its log. Or, where a process cannot hold its own
+locks (see ``locks.py``), another process removed the log. SQLite does not notice. All its
+connections are stale from then on, also those that read, and closing one would write an old log
 over what others have committed since.
 
-SQLite keeps one index of the log per file and process, so that a new connection of this process
-would be as stale as the old ones. Another process takes a look instead: it compares what this one
-was told to be durable with what the ledger shows. If anything is missing the ledger has forgotten,
-and it is marked like a restored copy: its runs are held until a person has accounted for it (P91).
+SQLite keeps one index of the log per file and process, so a new connection of this process would be
+as stale as the old ones. Instead, another process compares what was reported as durable to this
+process with what the ledger shows. If anything is missing, the ledger is marked like a restored
+copy: its runs are held until a person has accounted for it (P91).
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ LOOK_SECONDS = 60.0
 
 
 class Acknowledged:
-    """The last calls and claims that this process was told to be durable."""
+    """The last calls and claims that were reported as durable to this process."""
 
     def __init__(self) -> None:
         self._calls: deque[tuple[CallIdentity, CallStatus, str]] = deque(maxlen=KEPT)
         self._runs: dict[str, RunRecord] = {}
 
     def note(self, commits: Sequence[Commit], outcomes: Sequence[BaseException | None]) -> None:
-        """Remember those that succeeded. It is in every commit, so it only notes down."""
+        """Remember the commits that succeeded. Every commit calls this, so it only appends."""
         for commit, outcome in zip(commits, outcomes, strict=True):
             if outcome is not None:
                 continue
@@ -51,7 +51,7 @@ class Acknowledged:
                     del self._runs[next(iter(self._runs))]
 
     def as_text(self) -> str:
-        """The last state of each, for another process."""
+        """The last state of each, as a text for another process."""
         newest = {identity: (status, attempt_id) for identity, status, attempt_id in self._calls}
         calls = [
             (identity, status.value, attempt) for identity, (status, attempt) in newest.items()
@@ -61,12 +61,12 @@ class Acknowledged:
 
 
 def look_again(path: Path, acknowledged: Acknowledged) -> str:
-    """Have another process compare, and hold the runs if anything is missing. Says what it found.
+    """Have another process compare, and hold the runs if anything is missing.
 
-    Durable: the mark, when it returns.
+    Returns what it found, as a text. Durable: the mark, when it returns.
     """
     if not path.exists():
-        return "There is no ledger any more. Put it back, or restore it from a backup."
+        return "The ledger no longer exists. Put it back, or restore it from a backup."
     words = [sys.executable, "-P", "-m", "nottwice.store.sqlite.compare", os.fspath(path)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     try:
@@ -82,12 +82,12 @@ def look_again(path: Path, acknowledged: Acknowledged) -> str:
         missing = int(done.stdout)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         return (
-            f"Whether anything is missing in it could not be found out ({error}). Have its runs "
-            "held before anything else runs: nottwice backup --restored --why 'its log was removed'"
+            f"It is unknown whether commits are missing ({error}). Have the runs of this ledger "
+            "held before you start anything: nottwice backup --restored --why 'its log was removed'"
         )
     if not missing:
-        return "Nothing that it had committed last is missing; start it again."
+        return "None of this process's last commits is missing. Start it again."
     return (
-        f"{missing} of the last calls and claims that it had committed are missing. The runs of "
-        "this ledger are held until a person has accounted for that: nottwice reviews"
+        f"{missing} of the last calls and claims of this process are missing. The runs of this "
+        "ledger are held until a person has accounted for that: nottwice reviews"
     )

@@ -1,6 +1,6 @@
 """What has to be read on SQLite before a commit is decided? Only what its rules look at.
 
-A transaction has begun that no other writer is in, so what is read stays true until it ends.
+A write transaction is open, so no other writer can change what is read until it ends.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _AXES = CallIdentity._fields
 
 
 def write(connection: sqlite3.Connection, commit: Commit, sealing: Sealing) -> Outcome:
-    """Write one commit; or say why it is refused, and then nothing was written."""
+    """Write one commit, or return why it is refused. A refused commit writes nothing."""
     outcome, statements = decide(connection, commit, sealing)
     for name, parameters in statements:
         connection.execute(SQL[name], parameters)
@@ -33,7 +33,7 @@ def write(connection: sqlite3.Connection, commit: Commit, sealing: Sealing) -> O
 def decide(
     connection: sqlite3.Connection, commit: Commit, sealing: Sealing
 ) -> tuple[Outcome, list[Named]]:
-    """What the commit is told, and what it writes. Writes nothing itself."""
+    """The outcome of the commit, and its statements. Writes nothing itself."""
 
     def ask(name: str, parameters: dict[str, Any]) -> list[Any]:
         return connection.execute(SQL[name], parameters).fetchall()
@@ -42,7 +42,7 @@ def decide(
     try:
         _load(ask, plan, commit)
     except NottwiceError as refusal:
-        # What it would build upon cannot be read.
+        # The records that the commit depends on cannot be read.
         return refusal, []
     (outcome,), statements = plan.decide([commit])
     return outcome, statements
@@ -54,7 +54,7 @@ def _load(ask: Ask, plan: Plan, commit: Commit) -> None:
         for row in ask("run_for_commit", run):
             plan.take_run(row)
     elif commit.fence:
-        # What every step does: who holds the run is all that matters.
+        # What every step writes: only the holder of the run matters.
         for row in ask("fence_of_run", run):
             plan.take_fence(commit.workflow_id, *row)
     else:
@@ -92,7 +92,7 @@ def _load_call(ask: Ask, plan: Plan, identity: CallIdentity) -> None:
 
 
 def _load_meters(ask: Ask, plan: Plan, commit: Commit) -> None:
-    """What the meters show, summed up by the database: there may be many charges."""
+    """What the meters show, summed by the database, because there may be many charges."""
     for write_charge in commit.charges:
         charge, since = write_charge.charge, write_charge.since
         if write_charge.at_most is None:

@@ -1,9 +1,9 @@
-"""The two commits of an effect in steady state, each as one statement on SQLite.
+"""The two usual commits of an effect, each as one statement on SQLite.
 
-A statement carries its preconditions along: it changes one row if they hold, and none if not. Then,
-and for every other commit, the rules find out what to do (sql_plan.py). It is the rules written a
-second time, and is worth that: a call takes two statements instead of twelve. Promises kept here:
-P5, P6, P7, P9.
+A statement includes its preconditions: it changes one row if they hold, and none if not. If it
+changes none, and for every other commit, the rules decide (sql_plan.py). This repeats the rules,
+but it is worth that: a call takes two statements instead of twelve. Promises kept here: P5, P6,
+P7, P9.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SEALED = {_INTENT: SQL["sealed_intent"], _RECEIPT: SQL["sealed_receipt"]}
 
 
 def quick(commit: Commit) -> Statement | None:
-    """One statement that writes the whole commit, or nothing; None: it takes more than one."""
+    """One statement that writes the whole commit or nothing; None if one is not enough."""
     if not commit.only_calls or len(commit.calls) != 1:
         return None
     write, fence = commit.calls[0], commit.fence
@@ -57,8 +57,10 @@ def quick(commit: Commit) -> Statement | None:
 def write_quickly(
     connection: sqlite3.Connection, commit: Commit, statement: Statement, sealing: Sealing
 ) -> bool:
-    """Write a commit as one statement, with a seal and the head that follows from it, if there is
-    a key. False: nothing was written, and the rules have to look first."""
+    """Write a commit as one statement. With a key, also write its seal and the new head.
+
+    False if nothing was written, so that the rules have to decide.
+    """
     seals, fence = sealing.seals, commit.fence
     if seals is None:
         return connection.execute(*statement).rowcount == 1

@@ -1,8 +1,8 @@
-"""What is in this file: a ledger, nothing yet, or something that is not ours to touch?
+"""What is in this file: a ledger, nothing yet, or something that belongs to another program?
 
-A file is judged before anything is written to it, and by more than its version number: other
-programs number their schemas, too. The schema goes forward by numbered SQL files, each in a
-transaction of its own, so a process that dies in between leaves a whole older schema behind.
+A file is judged before anything is written to it, and by more than its version number, because
+other programs also number their schemas. Numbered SQL files move the schema forward, each in a
+separate transaction, so a process that dies in between leaves a complete older schema behind.
 Promises kept here: P48, P218, P219.
 """
 
@@ -21,12 +21,12 @@ from nottwice.model.records import frozen_record
 
 APPLICATION_ID = 0x6E6F7432
 LANGGRAPH = frozenset({"checkpoints", "writes"})
-"""The tables of LangGraph's SqliteSaver. A file with nothing else in it may become a ledger."""
+"""The tables of LangGraph's SqliteSaver. A file that has only these may become a ledger."""
 
 
 @frozen_record(frozen=True, slots=True)
 class Script:
-    """One step forward: its SQL leads to schema version ``number``."""
+    """One migration: its SQL leads to schema version ``number``."""
 
     number: int
     sql: str
@@ -34,12 +34,12 @@ class Script:
 
 @functools.cache
 def known_scripts() -> tuple[Script, ...]:
-    """The scripts of this nottwice; the last one leads to the version it writes."""
+    """The scripts of this nottwice. The last one leads to the version that it writes."""
     return read_scripts(importlib.resources.files("nottwice.store") / "sql" / "sqlite")
 
 
 def read_scripts(folder: Traversable) -> tuple[Script, ...]:
-    """The scripts of a folder in order. A gap would skip a step, so it is refused."""
+    """The scripts of a folder in order. A gap would skip a migration, so it is refused."""
     names = sorted(file.name for file in folder.iterdir() if file.name.endswith(".sql"))
     numbers = [int(name[:4]) for name in names]
     if numbers != list(range(1, len(names) + 1)):
@@ -51,7 +51,7 @@ def read_scripts(folder: Traversable) -> tuple[Script, ...]:
 def version_of(connection: sqlite3.Connection, location: str, *, newest: int | None = None) -> int:
     """The schema version of a ledger; 0 for a database that is still empty. Writes nothing."""
     newest = known_scripts()[-1].number if newest is None else newest
-    # One look, in one transaction: another process may be making the tables at this moment.
+    # Read in one transaction, because another process may be creating the tables right now.
     connection.execute("BEGIN")
     try:
         application = connection.execute("PRAGMA application_id").fetchone()[0]
@@ -81,17 +81,17 @@ def version_of(connection: sqlite3.Connection, location: str, *, newest: int | N
         )
     if not version or not tables:
         raise LedgerCorrupt(
-            f"{location} says that it is a ledger and holds no tables. Nothing was changed. "
+            f"{location} says that it is a ledger but has no tables. Nothing was changed. "
             "Restore it from a backup."
         )
     return version
 
 
 def peek(path: Path) -> int:
-    """The schema version of the ledger in a file, without touching anything beside or in it.
+    """The schema version of the ledger in a file, without changing anything in it or beside it.
 
-    0 for a file that is still empty. What nobody has open is all in the file itself; else SQLite
-    looks into its log as well, as a reader.
+    0 for a file that is still empty. If no process has the ledger open, everything is in the file
+    itself. Otherwise SQLite also reads its log.
     """
     log = path.with_name(path.name + "-wal")
     mode = "?mode=ro" if log.exists() else "?mode=ro&immutable=1"
@@ -110,7 +110,7 @@ def bring_forward(
 ) -> None:
     """Switch WAL on and apply the scripts that a ledger has not seen yet.
 
-    Durable: each script when it is done. Others must be kept out meanwhile.
+    Durable: each script when it is done. The caller must keep other processes out meanwhile.
     """
     scripts = known_scripts() if scripts is None else scripts
     version = version_of(connection, location, newest=scripts[-1].number)
@@ -120,7 +120,7 @@ def bring_forward(
         try:
             for statement in statements_of(script.sql):
                 connection.execute(statement)
-            # A pragma takes no parameters; both numbers are our own.
+            # A pragma takes no parameters. Both numbers are our own.
             connection.execute("PRAGMA application_id = " + str(APPLICATION_ID))
             connection.execute("PRAGMA user_version = " + str(script.number))
             connection.execute("COMMIT")
@@ -131,7 +131,7 @@ def bring_forward(
 
 
 def statements_of(script: str) -> list[str]:
-    """The statements of a script, since executescript() would commit on its own."""
+    """The statements of a script, because executescript() would commit by itself."""
     found, current = [], ""
     for line in script.splitlines():
         current += line + "\n"
@@ -144,7 +144,7 @@ def statements_of(script: str) -> list[str]:
 
 
 def check_durable(connection: sqlite3.Connection, location: str) -> None:
-    """Refuse a connection whose commits could be lost: what was set is read back."""
+    """Refuse a connection whose commits could be lost. The settings are read back."""
     mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
     level = connection.execute("PRAGMA synchronous").fetchone()[0]
     if (mode, level) != ("wal", 2):

@@ -1,9 +1,9 @@
 """The embedded ledger: SQLite in WAL mode, synchronous=FULL, one file on a local disk (B1).
 
 Promises kept here: P5, P6, P7, and P10 (a commit that returned survives power loss). FULL is read
-back after it was set, because one fsync error leaves WAL silently off, and with NORMAL most
-power cuts re-fire an effect. A COMMIT that fails is ambiguous: the connection is closed, what is
-visible is forced to disk, and the same commit is repeated, which changes nothing if it was there.
+back after it was set, because one fsync error leaves WAL silently off, and with NORMAL most power
+cuts would repeat an effect. A COMMIT that fails is ambiguous: the connection is closed, what is
+visible is forced to disk, and the same commit is repeated, which changes nothing if it was durable.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class SqliteStore(whereabouts.OnDisk, SqliteCommits, SqlStore):
     _sealing: Sealing
     _statements = SQL
 
-    # In WAL mode no writer keeps a reader waiting.
+    # In WAL mode no writer blocks a reader.
     reads_can_block = False
 
     def __init__(
@@ -66,8 +66,8 @@ class SqliteStore(whereabouts.OnDisk, SqliteCommits, SqlStore):
         busy_seconds: float = BUSY_SECONDS,
         seals: Seals | None = None,
     ) -> None:
-        """Open the ledger at ``path``; ``busy_seconds``: how long to wait for other processes;
-        ``seals``: what to seal rows with, and to check them by."""
+        """Open the ledger at ``path``. ``busy_seconds``: how long to wait for other processes.
+        ``seals``: the key to seal and check rows with."""
         self._name(path)
         self._now = now
         self._busy_seconds = whereabouts.busy_seconds(busy_seconds)
@@ -123,13 +123,13 @@ class SqliteStore(whereabouts.OnDisk, SqliteCommits, SqlStore):
         connection.execute("COMMIT")
 
     def copy_to(self, destination: Path, *, mark: AuditEntry, on_progress: OnProgress) -> None:
-        """Make a whole copy of one moment, while others write. Durable: when it returns."""
+        """Make a complete copy of one moment, while others write. Durable: when it returns."""
         self._in_this_process()
         with self._connections.unmoved():
             copy_ledger(self._path, destination, mark=mark, on_progress=on_progress)
 
     def close(self) -> None:
-        """Close the files. What was reported durable stays so; a later use opens them again."""
+        """Close the files. Everything reported durable stays so, and a later use reopens them."""
         if self._pid != os.getpid():
             return
         self._shared.close()
@@ -145,7 +145,7 @@ class SqliteStore(whereabouts.OnDisk, SqliteCommits, SqlStore):
         connections = SqliteConnections(self._path, busy_seconds=self._busy_seconds)
         try:
             self._lock = self._open(connections, create=create)
-            # Whoever opens a ledger reads from it next, and need not wait for a connection then.
+            # The caller reads next, and then does not have to wait for a connection.
             connections.read(SQL["holder"], {"holder_id": ""})
         except BaseException as error:
             connections.close()
@@ -157,7 +157,7 @@ class SqliteStore(whereabouts.OnDisk, SqliteCommits, SqlStore):
         self._registered = False
         self._sealing.forget()
         self._shared = SharedCommits(self._commit_many)
-        # Last: whoever sees this process's number here finds everything in place.
+        # Set last: a thread that sees the number of this process here finds everything in place.
         self._pid = os.getpid()
 
     def _create_file(self, *, create: bool) -> None:
@@ -169,7 +169,7 @@ class SqliteStore(whereabouts.OnDisk, SqliteCommits, SqlStore):
                 raise self._no_ledger()
             leftovers.refuse_to_begin_anew(self._path, left)
             os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-            # Before anything lies beside it, which would tell of a ledger that was deleted (P116).
+            # Before any other file is created, which would suggest a deleted ledger (P116).
             disk.sync_folder(self._path.parent)
         except FileExistsError:
             pass
@@ -221,7 +221,7 @@ class SqliteStore(whereabouts.OnDisk, SqliteCommits, SqlStore):
         except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
             raise store_error(error, self.location) from error
         except UnicodeEncodeError:
-            # What cannot be stored is not stored.
+            # A name that cannot be stored has no rows.
             return []
 
 
@@ -230,7 +230,7 @@ _stores: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
 
 def _after_fork_in_child() -> None:
     for store in list(_stores):
-        # Another thread of the parent may have held it, and does not exist here.
+        # Another thread of the parent may have held the lock, and does not exist here.
         store._reopening = threading.Lock()
 
 
@@ -238,7 +238,7 @@ os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def _close_at_exit() -> None:
-    """Nothing else clears the log away, once the last process that used a ledger has ended."""
+    """Close at exit, so that the last process that used a ledger removes its log."""
     for store in list(_stores):
         if store._pid == os.getpid():
             store._connections.close_idle()

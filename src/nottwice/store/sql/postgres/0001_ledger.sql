@@ -1,28 +1,28 @@
 -- The ledger on PostgreSQL, schema version 1.
 --
--- Everything lies in a schema of its own, which is called nottwice unless somebody names another.
--- Every key begins with workflow_id, so that everything about a run lies together, also where a
--- database is spread over machines. Times are microseconds since the epoch, UTC, by the clock of
--- whoever wrote them; only lease_until is by the clock of the database, and is compared with nothing
--- else. Payloads are JSON text written by nottwice, letter by letter as on every other store; nothing
--- in the database names code. Texts compare by their bytes (collation C).
+-- All tables are in one separate schema, which is called nottwice unless the URL names another. Every
+-- key begins with workflow_id, so that all rows of a run are stored together, even if a database is
+-- distributed over machines. Times are microseconds since the epoch, UTC, by the clock of the writer.
+-- Only lease_until is by the clock of the database, and it is compared with nothing else. Payloads
+-- are JSON text written by nottwice, with the same characters as on every other store. Nothing in the
+-- database names code. Texts compare by their bytes (collation C).
 --
--- tool_call_results   one row a call: the intent before the effect, the receipt after it
--- runs                one row a run: status, and who holds it since which epoch
--- steps               one row a step visit, marked at both ends
--- reviews             what a person must decide, and what was decided
--- evidence            what bears on a call in doubt; only ever added to
--- audit               who did what and why; only ever added to
--- checkpoints         one row a saved version of a run: whole (version = snapshot), or what changed
--- events              what was told to a run by name; taken once
--- graphs              every graph that ran here, as it was when it was first seen
+-- tool_call_results   one row per call: the intent before the effect, the receipt after it
+-- runs                one row per run: its status, its holder and its epoch
+-- steps               one row per step visit, written at its start and at its end
+-- reviews             what a person must decide, and the decision
+-- evidence            facts about a call in doubt; rows are only added
+-- audit               who did what and why; rows are only added
+-- checkpoints         one row per saved version of a run: complete (version = snapshot) or a delta
+-- events              what was sent to a run by name; received once
+-- graphs              every graph that ran here, as it was first recorded
 -- holders             the processes that held runs, with what proves their death, and their lease
 --
--- A column arrival says in which order rows came, where their times are equal.
+-- If the times of rows are equal, the column arrival tells their insertion order.
 
--- A receipt changes no column that any index looks at, so that it needs no new index entries as long
--- as its page has room: that is why calls in doubt have no index (see runs.in_doubt_from), and why
--- pages are not filled up.
+-- A receipt changes no indexed column, so it needs no new index entries as long as its page has room.
+-- That is why calls in doubt have no index (see runs.in_doubt_from), and why pages are not filled
+-- completely.
 CREATE TABLE nottwice.tool_call_results (
   workflow_id      text COLLATE "C" NOT NULL,
   node_id          text COLLATE "C" NOT NULL,
@@ -59,15 +59,15 @@ CREATE INDEX tcr_workflow ON nottwice.tool_call_results (workflow_id, created_at
 CREATE INDEX tcr_key ON nottwice.tool_call_results (tool_name, idempotency_key, created_at)
   WHERE idempotency_key IS NOT NULL;
 
--- in_doubt_from: no call of the run that was created before is in doubt. It moves forward now and
--- then, and back when an older call is tried again.
+-- in_doubt_from: no call of the run that was created before this time is in doubt. It moves forward
+-- from time to time, and back when an older call is tried again.
 --
--- ready_at: since when a run of a graph can go on that nobody holds, or when it will be able to;
--- NULL: somebody holds it, it is over, or it waits for something that has not come. It is written by
--- every commit that changes it, so that a worker asks small indexes, in which runs that are over or
--- wait for people do not stand, however many there are. It is a time by the clock of whoever wrote it.
--- If it is not the end of a wait (wake_at), the run can go on now, whatever the clock of a worker that
--- asks may say: runs_early is for those whose writer's clock was ahead.
+-- ready_at: since when a run of a graph without a holder can continue, or when it will be able to.
+-- NULL: it has a holder, it is over, or it waits for something that has not arrived. Every commit that
+-- changes it writes it, so that a worker queries small indexes, which contain no runs that are over or
+-- wait for people, however many there are. It is a time by the clock of the writer. If it is not the
+-- end of a wait (wake_at), the run can continue now, whatever the clock of the worker says: runs_early
+-- is for runs whose writer's clock was ahead.
 CREATE TABLE nottwice.runs (
   workflow_id    text COLLATE "C" NOT NULL PRIMARY KEY,
   status         text COLLATE "C" NOT NULL,
@@ -133,13 +133,13 @@ CREATE TABLE nottwice.reviews (
 CREATE UNIQUE INDEX reviews_id ON nottwice.reviews (review_id);
 CREATE INDEX reviews_open ON nottwice.reviews (workflow_id, opened_at)
   WHERE status IN ('open', 'decided');
--- What keeps a new effect from happening: not the questions of other branches, unless they were
--- decided with an abort.
+-- The reviews that block a new effect. Questions of other branches do not, unless they were decided
+-- with an abort.
 CREATE INDEX reviews_blocking ON nottwice.reviews (workflow_id, opened_at)
   WHERE status IN ('open', 'decided')
     AND (kind NOT IN ('question', 'approval') OR strpos(decision_json, '"abort"') > 0);
 
--- once: a hash of everything that makes two items one; the texts may be too long for an index.
+-- once: a hash of everything that makes two items the same. The texts may be too long for an index.
 CREATE TABLE nottwice.evidence (
   workflow_id  text COLLATE "C" NOT NULL,
   once         text COLLATE "C" NOT NULL,

@@ -1,5 +1,5 @@
--- What policies count, schema version 2: what a call was charged to a meter. Not by run, unlike
--- everything else: a meter counts the calls of all runs.
+-- Schema version 2: what policies count. A row says what was charged to a meter for a call. Unlike
+-- all other tables, the key does not begin with the run, because a meter counts calls of all runs.
 
 CREATE TABLE nottwice.charges (
   workflow_id    text COLLATE "C" NOT NULL,

@@ -1,5 +1,5 @@
--- What keeps a new effect from happening, schema version 3: the same reviews as before, found by an
--- expression that no other index has, so that no plan can take another one for it.
+-- Schema version 3: the index of reviews that block a new effect. It has the same reviews as before,
+-- by an expression that no other index has, so that no plan can use another index.
 
 DROP INDEX nottwice.reviews_blocking;
 CREATE INDEX reviews_blocking ON nottwice.reviews ((

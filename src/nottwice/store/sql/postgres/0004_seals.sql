@@ -1,9 +1,9 @@
--- Seals, schema version 4: marks by which rows show that nottwice wrote them.
+-- Schema version 4: seals, which prove that nottwice wrote a row.
 --
--- seal     the id of a key, and a MAC over everything that the row says; NULL: nobody gave a key
+-- seal     the id of a key, and a MAC over the content of the row; NULL: no key was given
 -- nth      the number of a call among the calls of its run, in the order they were written
 -- writes   how often the row of a call was written
--- head     what the calls and checkpoints of a run add up to, with a MAC of its own
+-- head     what the calls and checkpoints of a run add up to, with a separate MAC
 
 ALTER TABLE nottwice.tool_call_results ADD COLUMN nth bigint NOT NULL DEFAULT 0;
 ALTER TABLE nottwice.tool_call_results ADD COLUMN writes bigint NOT NULL DEFAULT 1;

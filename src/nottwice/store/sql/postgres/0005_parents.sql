@@ -1,4 +1,4 @@
--- Parents, schema version 5: which call made a call, for a tool that calls others.
+-- Schema version 5: the parent of a call, for a tool that calls other tools.
 --
 -- parent_call_id   the call whose body made this one; NULL: the code of the run did
 

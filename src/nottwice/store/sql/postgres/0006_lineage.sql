@@ -1,7 +1,7 @@
--- Where the ledger has lived, schema version 6: a database that was failed over to, or restored, may
--- have forgotten commits that were called durable. postgres/failover.py notices that by these.
+-- Schema version 6: the history of the ledger. After a failover or a restore, a database may lack
+-- commits that were reported as durable. postgres/failover.py uses these columns to notice that.
 --
--- lineage         one row for each database that the ledger has lived in, newest last
+-- lineage         one row for each database that the ledger has been in, newest last
 --   origin        the system identifier and the timeline of the server
 -- holders.asked   the mark of a copy (an audit entry) for which this holder has not vouched yet
 
@@ -18,7 +18,7 @@ BEGIN
     SELECT system_identifier || '/' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)
       FROM pg_control_system();
 EXCEPTION WHEN insufficient_privilege OR undefined_function OR feature_not_supported THEN
-  -- Some hosted databases do not tell. Then only living processes can notice.
+  -- Some hosted databases do not say. Then only living processes can notice.
   NULL;
 END
 $$;

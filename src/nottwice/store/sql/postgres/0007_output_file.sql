@@ -1,4 +1,4 @@
--- What a step wrote, schema version 7.
+-- Schema version 7: the output of a step.
 --
 -- output_file  the file that the step named as its output; NULL: it named none
 

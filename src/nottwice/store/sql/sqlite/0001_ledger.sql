@@ -1,29 +1,29 @@
 -- The ledger on SQLite, schema version 1.
 --
--- Every key begins with workflow_id, so that everything about a run lies together. Times are
+-- Every key begins with workflow_id, so that all rows of a run are stored together. Times are
 -- microseconds since the epoch, UTC. Payloads are JSON text written by nottwice; nothing in the
--- database names code. All tables but tool_call_results begin with nottwice_, so that the file can
--- hold the tables of others, too: the checkpoints of LangGraph's SqliteSaver, for example.
+-- database names code. All tables except tool_call_results begin with nottwice_, so that the file can
+-- also hold tables of other programs, such as the checkpoints of LangGraph's SqliteSaver.
 --
--- tool_call_results      one row a call: the intent before the effect, the receipt after it
--- nottwice_runs          one row a run: status, and who holds it since which epoch
--- nottwice_steps         one row a step visit, marked at both ends
--- nottwice_reviews       what a person must decide, and what was decided
--- nottwice_evidence      what bears on a call in doubt; only ever added to
--- nottwice_audit         who did what and why; only ever added to
--- nottwice_charges       what a call was charged to a meter, where a policy counts
--- nottwice_checkpoints   one row a saved version of a run: whole (version = snapshot), or what changed
--- nottwice_events        what was told to a run by name; taken once
--- nottwice_graphs        every graph that ran here, as it was when it was first seen
--- nottwice_holders       the processes that held runs, with what proves their life or death
+-- tool_call_results      one row per call: the intent before the effect, the receipt after it
+-- nottwice_runs          one row per run: its status, its holder and its epoch
+-- nottwice_steps         one row per step visit, written at its start and at its end
+-- nottwice_reviews       what a person must decide, and the decision
+-- nottwice_evidence      facts about a call in doubt; rows are only added
+-- nottwice_audit         who did what and why; rows are only added
+-- nottwice_charges       what was charged to a meter for a call, if a policy counts
+-- nottwice_checkpoints   one row per saved version of a run: complete (version = snapshot) or a delta
+-- nottwice_events        what was sent to a run by name; received once
+-- nottwice_graphs        every graph that ran here, as it was first recorded
+-- nottwice_holders       the processes that held runs, with what proves them alive or dead
 --
--- Where times are equal, the rowid tells in which order rows came. In all of them:
--- seal      the id of a key, and a MAC over everything that the row says; NULL: no key was given
+-- If the times of rows are equal, the rowid tells their insertion order. In all tables:
+-- seal      the id of a key, and a MAC over the content of the row; NULL: no key was given
 
--- Long texts come last, so that a look for a status does not walk through them. The check is not an
--- IN with a list, for which SQLite builds a temporary table at every write.
+-- Long texts come last, so that reading a status does not have to skip them. The check is not an IN
+-- with a list, for which SQLite builds a temporary table at every write.
 --
--- parent_call_id   the call whose body made this one; NULL: the code of the run did
+-- parent_call_id   the call whose body made this one; NULL: the code of the run made it
 -- nth              the number of a call among the calls of its run, in the order they were written
 -- writes           how often the row of a call was written
 CREATE TABLE tool_call_results (
@@ -65,19 +65,19 @@ CREATE INDEX tcr_workflow ON tool_call_results (workflow_id, created_at);
 CREATE INDEX tcr_key ON tool_call_results (tool_name, idempotency_key, created_at)
   WHERE idempotency_key IS NOT NULL;
 
--- in_doubt_from   no call of the run that was created before is in doubt. It is what makes calls in
---                 doubt quick to find in a long run without an index of them, which every intent and
---                 every result would have to change. It moves forward now and then, and back when an
+-- in_doubt_from   no call of the run that was created before this time is in doubt. So calls in doubt
+--                 are found quickly in a long run, without an index that every intent and every
+--                 result would have to change. It moves forward from time to time, and back when an
 --                 older call is tried again.
--- ready_at        since when a run of a graph can go on that nobody holds, or when it will be able
---                 to; NULL: it is held, it is over, or it waits for something that has not come. It
---                 equals wake_at exactly if nothing but time has to pass. Every commit that changes
---                 it writes it, so that a worker asks one small index, in which runs that are over
---                 or wait for people do not stand, however many there are.
--- head            what the calls and checkpoints of a run add up to, with a MAC of its own
+-- ready_at        since when a run of a graph without a holder can continue, or when it will be able
+--                 to. NULL: it has a holder, it is over, or it waits for something that has not
+--                 arrived. It equals wake_at exactly if the run waits for nothing but time. Every
+--                 commit that changes it writes it, so that a worker queries small indexes, which
+--                 contain no runs that are over or wait for people, however many there are.
+-- head            what the calls and checkpoints of a run add up to, with a separate MAC
 --
--- Long texts come last here, too: every commit looks at the head, and an input may be megabytes. With
--- rowids for the same reason: a search by a key that is part of a long row reads that row whole.
+-- Long texts come last here, too: every commit reads the head, and an input may be megabytes. The
+-- table has rowids for the same reason: a search in a table without them reads long rows completely.
 CREATE TABLE nottwice_runs (
   workflow_id    TEXT    NOT NULL PRIMARY KEY,
   status         TEXT    NOT NULL,
@@ -100,8 +100,8 @@ CREATE TABLE nottwice_runs (
   input_json     TEXT
 );
 CREATE INDEX nottwice_runs_updated ON nottwice_runs (updated_at, workflow_id);
--- Finds the runs of a status, last changed first, counts them, and answers what a list is asked for
--- (part of an id, a graph, only enqueued) without reading a run.
+-- Finds and counts the runs of a status, last changed first, and filters them (by a part of the id,
+-- by graph, only enqueued) without reading a run.
 CREATE INDEX nottwice_runs_by_status
   ON nottwice_runs (status, updated_at, workflow_id, epoch, graph_id);
 CREATE INDEX nottwice_runs_children ON nottwice_runs (parent_id, created_at)
@@ -130,7 +130,7 @@ CREATE TABLE nottwice_steps (
   PRIMARY KEY (workflow_id, node_id, checkpoint_id)
 ) WITHOUT ROWID;
 
--- about_json   what a person is shown: the question and its options, or the call to approve
+-- about_json   what is shown to a person: the question and its options, or the call to approve
 CREATE TABLE nottwice_reviews (
   workflow_id     TEXT    NOT NULL,
   review_id       TEXT    NOT NULL,
@@ -155,7 +155,7 @@ CREATE TABLE nottwice_reviews (
 CREATE INDEX nottwice_reviews_open ON nottwice_reviews (workflow_id, opened_at)
   WHERE status IN ('open', 'decided');
 CREATE UNIQUE INDEX nottwice_reviews_id ON nottwice_reviews (review_id);
--- What keeps a new effect from happening: not the questions of other branches.
+-- The reviews that block a new effect. Questions of other branches do not, unless decided to abort.
 CREATE INDEX nottwice_reviews_blocking ON nottwice_reviews (workflow_id, opened_at)
   WHERE status IN ('open', 'decided')
     AND (kind NOT IN ('question', 'approval') OR instr(decision_json, '"abort"') > 0);
@@ -185,8 +185,8 @@ CREATE TABLE nottwice_audit (
 );
 CREATE UNIQUE INDEX nottwice_audit_once
   ON nottwice_audit (workflow_id, at, who, action, subject, why);
--- Against slips, not against the owner of the file, who can drop them. A ledger that is sealed later
--- gets seals for what it says already.
+-- The triggers prevent mistakes. They do not stop the owner of the file, who can drop them. They allow
+-- writing seals, so that a ledger can be sealed later.
 CREATE TRIGGER nottwice_audit_keeps_what_it_says
 BEFORE UPDATE OF workflow_id, at, who, action, subject, why ON nottwice_audit
 BEGIN
@@ -197,7 +197,7 @@ BEGIN
   SELECT RAISE(ABORT, 'the audit trail is only ever added to');
 END;
 
--- Not by run, unlike everything else: a meter counts the calls of all runs.
+-- Unlike all other tables, the key does not begin with the run: a meter counts calls of all runs.
 CREATE TABLE nottwice_charges (
   workflow_id    TEXT    NOT NULL,
   node_id        TEXT    NOT NULL,
@@ -214,7 +214,7 @@ CREATE TABLE nottwice_charges (
 ) WITHOUT ROWID;
 CREATE INDEX nottwice_charges_at ON nottwice_charges (meter, at);
 
--- With rowids: a version is one row at the end of the table, however long its text is.
+-- This table has rowids: a version is one row at the end of the table, however long its text is.
 CREATE TABLE nottwice_checkpoints (
   workflow_id    TEXT    NOT NULL,
   version        INTEGER NOT NULL,
@@ -248,7 +248,7 @@ CREATE TABLE nottwice_graphs (
   seal             TEXT
 ) WITHOUT ROWID;
 
--- lock_file   device and inode; a free byte of another file does not prove a holder dead
+-- lock_file   device and inode; a free byte of another file does not prove that a holder is dead
 CREATE TABLE nottwice_holders (
   holder_id      TEXT    NOT NULL PRIMARY KEY,
   host           TEXT    NOT NULL,
