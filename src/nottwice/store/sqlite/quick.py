@@ -12,7 +12,7 @@ import sqlite3
 
 from nottwice.model.call import CallStatus
 from nottwice.model.sealing.seal import Head, head_to_text
-from nottwice.store.effects import intent_row, receipt_row
+from nottwice.store.effects import INTENT, intent_row, receipt_row
 from nottwice.store.interface import Commit
 from nottwice.store.sealing import Numbers, Sealing
 from nottwice.store.sql_plan import PICKED
@@ -24,6 +24,7 @@ _INTENT = SQL["quick_intent"]
 _RECEIPT = SQL["quick_receipt"]
 _CALL = SQL["quick_call"]
 _CHANGE = SQL["quick_change"]
+_CREATED_AT = INTENT.index("created_at")
 _SEALED = {_INTENT: SQL["sealed_intent"], _RECEIPT: SQL["sealed_receipt"]}
 
 
@@ -31,7 +32,7 @@ def quick(commit: Commit) -> Statement | None:
     """One statement that writes the whole commit or nothing; None if one is not enough."""
     if not commit.only_calls or len(commit.calls) != 1:
         return None
-    write, fence = commit.calls[0], commit.fence
+    run, write, fence = commit.workflow_id, commit.calls[0], commit.fence
     assert fence is not None
     row, after = write.row, write.after
     if after is None:
@@ -39,13 +40,14 @@ def quick(commit: Commit) -> Statement | None:
             return None
         intent = intent_row(row)
         if intent is not None:
-            return _INTENT, (*intent, fence.epoch, fence.holder_id)
+            held = (run, fence.epoch, fence.holder_id, intent[_CREATED_AT])
+            return _INTENT, (*intent, *held, run)
     elif commit.unless_blocked:
         return None
     else:
         receipt = receipt_row(row) if after == (CallStatus.PENDING, row.attempt_id) else None
         if receipt is not None:
-            return _RECEIPT, (*receipt, row.attempt_id, fence.epoch, fence.holder_id)
+            return _RECEIPT, (*receipt, row.attempt_id, run, fence.epoch, fence.holder_id)
     named = CALLS.named(CALLS.row(row))
     named.update(fence_epoch=fence.epoch, fence_holder=fence.holder_id)
     if after is None:
@@ -76,7 +78,7 @@ def write_quickly(
     numbers = Numbers(known.nth, known.writes + 1)
     sealed = sealing.put(CALLS, CALLS.changed(CALLS.row(row), **numbers._asdict()))
     seal = CALLS.value(sealed, "seal")
-    if connection.execute(_SEALED[sql], (*parameters, *numbers, seal)).rowcount != 1:
+    if connection.execute(_SEALED[sql], (*numbers, seal, *parameters)).rowcount != 1:
         return False
     link = seals.link(before, (seal,))
     head = Head(before.rows + added, before.writes + 1, before.version, "", link)
