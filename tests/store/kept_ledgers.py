@@ -110,23 +110,23 @@ def _die_in(run_id: str, to: str, store: str) -> None:
 
 def _dump(path: Path, number: int) -> str:
     """What the ledger holds, in the tables of that schema; processes of a machine of long ago."""
-    older = sqlite3.connect(":memory:")
-    for script in known_scripts()[:number]:
-        for statement in statements_of(script.sql):
-            older.execute(statement)
-    with contextlib.closing(sqlite3.connect(path)) as newer:
-        for (table,) in older.execute("SELECT name FROM sqlite_schema WHERE type = 'table'"):
-            columns = [row[1] for row in older.execute(f"PRAGMA table_info({table})")]
-            names, marks = ", ".join(columns), ", ".join("?" * len(columns))
-            for row in newer.execute(f"SELECT {names} FROM {table}"):
-                older.execute(f"INSERT INTO {table} VALUES ({marks})", row)
-    older.execute(
-        "UPDATE nottwice_holders SET host = 'long-ago', machine_id = 'long-ago',"
-        " boot_id = 'long-ago', pid_namespace = 'long-ago', pid = 1, pid_started = '1'"
-    )
-    older.commit()
-    marks = f"PRAGMA application_id = {APPLICATION_ID};\nPRAGMA user_version = {number};"
-    return "\n".join([*older.iterdump(), marks, ""])
+    with contextlib.closing(sqlite3.connect(":memory:")) as older:
+        for script in known_scripts()[:number]:
+            for statement in statements_of(script.sql):
+                older.execute(statement)
+        with contextlib.closing(sqlite3.connect(path)) as newer:
+            for (table,) in older.execute("SELECT name FROM sqlite_schema WHERE type = 'table'"):
+                columns = [row[1] for row in older.execute(f"PRAGMA table_info({table})")]
+                names, marks = ", ".join(columns), ", ".join("?" * len(columns))
+                for row in newer.execute(f"SELECT {names} FROM {table}"):
+                    older.execute(f"INSERT INTO {table} VALUES ({marks})", row)
+        older.execute(
+            "UPDATE nottwice_holders SET host = 'long-ago', machine_id = 'long-ago',"
+            " boot_id = 'long-ago', pid_namespace = 'long-ago', pid = 1, pid_started = '1'"
+        )
+        older.commit()
+        marks = f"PRAGMA application_id = {APPLICATION_ID};\nPRAGMA user_version = {number};"
+        return "\n".join([*older.iterdump(), marks, ""])
 
 
 def become_a_nottwice_to_come(patch: pytest.MonkeyPatch) -> None:

@@ -102,6 +102,8 @@ def test_a_fast_task_waits_for_the_receipts_of_a_slow_one(world: World) -> None:
 
     async def first() -> None:
         await world.aact("a1")
+        while "b1" not in world.begun:
+            await asyncio.sleep(0.001)
         await world.aact("a2")
 
     async def second() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -251,7 +252,7 @@ def test_the_mark_may_stand_anywhere_and_nothing_of_it_is_in_the_files(tmp_path:
         files = b"".join(file.read_bytes() for file in tmp_path.iterdir())
     for secret in (CARD, "5500000000000004", "cvc-0815"):
         assert secret.encode() not in files
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as database:
         (args,) = database.execute(
             "select args_json from tool_call_results where tool_name = 'cover_files'"
         ).fetchone()

@@ -31,6 +31,7 @@ log = logging.getLogger("agent")
 client = httpx.Client()
 session = requests.Session()
 db = sqlite3.connect(":memory:")
+db.close()
 
 @nt.tool("unsafe_on_replay")
 def refund(order_id: int) -> None:
