@@ -145,7 +145,7 @@ def test_a_folder_holds_json_files(folder: Path, given: str) -> None:
 
 def test_a_folder_becomes_a_ledger_only_if_file_says_so(folder: Path) -> None:
     (folder / "ledger").mkdir()
-    with pytest.raises(nt.errors.StoreError, match=r"say so: file:ledger"):
+    with pytest.raises(nt.errors.StoreError, match=r"write: file:ledger"):
         nt.Ledger("ledger")
     assert list((folder / "ledger").iterdir()) == []
     nt.Ledger("file:ledger").close()

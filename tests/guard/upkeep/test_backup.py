@@ -186,7 +186,7 @@ def test_somebody_can_account_for_the_whole_copy_and_a_copy_of_it_asks_again(sto
     agent(copy_of(store), "ann", "bob")
     assert sent == ["ann", "bob"]
     assert ledger.store.open_reviews() == []
-    with pytest.raises(nt.errors.UsageError, match="no copy"):
+    with pytest.raises(nt.errors.UsageError, match="is not a copy"):
         account_for(ledger, by="ann", why="nothing ran since")
     nt.backup("again", store=copy_of(store))
     with pytest.raises(nt.RunBlocked):

@@ -192,7 +192,7 @@ def test_what_is_not_a_ledger_is_refused_and_nothing_is_left_beside_it(
 ) -> None:
     NOT_LEDGERS[what](path)
     before = contents(path.parent)
-    with pytest.raises(StoreError, match=r"not a nottwice ledger|no ledger") as refusal:
+    with pytest.raises(StoreError, match=r"not a nottwice ledger|not a ledger") as refusal:
         SqliteStore(path, now=NOW, create=create)
     assert not isinstance(refusal.value, SchemaTooNew)
     assert contents(path.parent) == before
@@ -214,7 +214,7 @@ def test_a_ledger_that_was_cut_off_is_corrupt_and_left_as_it_is(path: Path, kept
     whole = path.stat().st_size
     os.truncate(path, int(whole * kept) // 4096 * 4096 + 100)
     before = path.read_bytes()
-    with pytest.raises(LedgerCorrupt, match="restore it from a backup"):
+    with pytest.raises(LedgerCorrupt, match="Restore it from a backup"):
         SqliteStore(path, now=NOW)
     assert path.read_bytes() == before
 
@@ -230,7 +230,7 @@ def test_a_ledger_whose_schema_text_is_damaged_is_corrupt_whoever_looks(
     table = whole.index(b"CREATE TABLE nottwice_runs")
     for at in (table, table + len("CREATE "), whole.index(b"epoch", table)):
         path.write_bytes(whole[:at] + byte + whole[at + 1 :])
-        with pytest.raises(LedgerCorrupt, match=r"Nothing was written.*restore it from a backup"):
+        with pytest.raises(LedgerCorrupt, match=r"Nothing was written.*Restore it from a backup"):
             SqliteStore(path, now=NOW).runs()
     path.write_bytes(whole)
 
