@@ -84,6 +84,7 @@ ROOMS = {
         "Migration",
         "NodeMark",
         "Outcome",
+        "Progress",
         "Receipt",
         "RecordedCall",
         "RecordedRun",

@@ -10,6 +10,7 @@ from nottwice.engine.calls.requests import Receipt
 from nottwice.engine.clock import Clock
 from nottwice.engine.upkeep.retention import RemovalReport
 from nottwice.graphs.outcome import NodeMark, Outcome
+from nottwice.graphs.progress import Progress
 from nottwice.guard.declare import AsyncTool, SyncTool
 from nottwice.guard.run import Run
 from nottwice.guard.upkeep.on_record import RecordedCall, RecordedRun
@@ -33,6 +34,7 @@ __all__ = [
     "Migration",
     "NodeMark",
     "Outcome",
+    "Progress",
     "Receipt",
     "RecordedCall",
     "RecordedRun",

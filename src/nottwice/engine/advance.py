@@ -9,6 +9,7 @@ Promises kept here: P28, P175.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -76,6 +77,8 @@ class GraphCode:
     """The id that the run is bound to. Its version may be an earlier patch than the graph's."""
     code: Mapping[str, NodeCode]
     first_state: Mapping[str, Any]
+    most_nodes: int | None = None
+    """Hand the run back after this many nodes. A fan-out counts as one. None: no limit."""
 
 
 class HandedBack(Exception):
@@ -261,7 +264,11 @@ def _resume(session: Session, plan: GraphCode) -> Doing[GraphRun]:
 
 
 def _visit_all(driven: GraphRun) -> Doing[None]:
-    while driven.position.node is not None:
+    for visited in itertools.count():
+        if driven.position.node is None:
+            return
+        if visited == driven.plan.most_nodes:
+            raise HandedBack(driven.session.run_id)
         yield from _stop_if_told(driven.session)
         if driven.position.branches:
             yield from _visit_branches(driven)

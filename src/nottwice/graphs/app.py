@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,22 @@ from nottwice.graphs.cancel import cancel
 from nottwice.graphs.declare import Graph
 from nottwice.graphs.enqueue import enqueue, enqueue_all
 from nottwice.graphs.outcome import Outcome
-from nottwice.graphs.running import load, outcome_of, telling
+from nottwice.graphs.progress import Progress, progress_of
+from nottwice.graphs.running import (
+    Asked,
+    advancing,
+    check_no_loop,
+    load,
+    outcome_of,
+    telling,
+)
 from nottwice.graphs.undeployed import parking, version_mismatch
 from nottwice.guard.check.importing import check_not_importing
 from nottwice.guard.ledger import Ledger, ledger_of
 from nottwice.guard.settings.policies import Policies, joined, read_policies
 from nottwice.model.graphs.graph import split_graph_id
 from nottwice.model.run import RunRecord, RunStatus
+from nottwice.model.tool import Duration
 from nottwice.store.interface import Store
 
 
@@ -128,6 +137,66 @@ class App:
         self.check_versions()
         return enqueue_all(ledger, self.newest(graph), inputs, retry=retry)
 
+    def advance(
+        self,
+        run_id: str,
+        *,
+        most_nodes: int | None = None,
+        told_to_stop: Callable[[], bool] | None = None,
+        acquire_timeout: Duration | None = None,
+        settle_timeout: Duration = "60s",
+    ) -> Progress:
+        """Advance an enqueued or interrupted run as far as possible, for your own scheduler.
+
+        ``most_nodes``: hand it back after this many nodes (a fan-out counts as one).
+        ``told_to_stop``: asked between two nodes; True hands it back. The result says what the run
+        waits for and when to call this again. An exception of a node is recorded as the failure of
+        the run, and raised; call this again to retry the node. Durable: the progress, when it
+        returns or raises.
+        """
+        check_not_importing(f"Run {run_id!r} is advanced")
+        ledger, most = self.open_ledger(create=False), _check_most(most_nodes)
+
+        def ask(graph: Graph[Any]) -> Asked:
+            check_no_loop(graph, "await app.aadvance(...)")
+            return Asked(
+                graph,
+                run_id,
+                None,
+                acquire_timeout,
+                settle_timeout,
+                told_to_stop=told_to_stop,
+                most_nodes=most,
+            )
+
+        return drive(self._advancing(ledger, run_id, ask), ledger)
+
+    async def aadvance(
+        self,
+        run_id: str,
+        *,
+        most_nodes: int | None = None,
+        told_to_stop: Callable[[], bool] | None = None,
+        acquire_timeout: Duration | None = None,
+        settle_timeout: Duration = "60s",
+    ) -> Progress:
+        """Like ``advance``, without blocking the event loop."""
+        check_not_importing(f"Run {run_id!r} is advanced")
+        ledger, most = self.open_ledger(create=False), _check_most(most_nodes)
+
+        def ask(graph: Graph[Any]) -> Asked:
+            return Asked(
+                graph,
+                run_id,
+                None,
+                acquire_timeout,
+                settle_timeout,
+                told_to_stop=told_to_stop,
+                most_nodes=most,
+            )
+
+        return await drive_async(self._advancing(ledger, run_id, ask), ledger)
+
     def outcome(self, run_id: str) -> Outcome[Any]:
         """Return how far a run got. Nothing runs, and its version need not be deployed."""
         ledger = ledger_of(self.store, create=False)
@@ -208,12 +277,38 @@ class App:
             return fitting or run
         return self.newest(name)
 
+    def _advancing(
+        self, ledger: Ledger, run_id: str, ask: Callable[[Graph[Any]], Asked]
+    ) -> Doing[Progress]:
+        run: RunRecord | None = yield load(run_id)
+        if run is None:
+            raise UnknownRun(
+                f"There is no run {run_id!r} in {ledger.location}. Nothing was done. Start it: "
+                f"app.enqueue(graph, {run_id!r}, input)."
+            )
+        if not run.status.is_final:
+            self.check_versions()
+            graph = self.fitting(run)
+            if graph is None:
+                raise (yield from parking(ledger, run, self.deployed(run)))
+            yield from advancing(ledger, ask(graph))
+        return (yield from progress_of(ledger, run_id))
+
     def _reader(self, run: RunRecord) -> Graph[Any] | None:
         """Return a graph whose type may hold a run's state: the fitting one, else the newest."""
         name = split_graph_id(run.graph_id or "")[0] if run.graph_id is not None else None
         fitting = self.fitting(run)
         versions = [graph for graph in self.graphs if graph.name == name]
         return fitting or max(versions, key=lambda graph: graph.version, default=None)
+
+
+def _check_most(nodes: int | None) -> int | None:
+    if nodes is not None and (not isinstance(nodes, int) or nodes < 1):
+        raise UsageError(
+            f"most_nodes={nodes!r} is not a number of nodes. Nothing was done. Pass 1 or more, or "
+            "None for no limit."
+        )
+    return nodes
 
 
 def _loading(run_id: str) -> Doing[RunRecord | None]:

@@ -87,6 +87,8 @@ class Asked:
     parent: RunRecord | None = None
     told_to_stop: Callable[[], bool] | None = None
     """Whether to release the run at the end of the current node."""
+    most_nodes: int | None = None
+    """Release the run after this many nodes."""
 
     def acquire_seconds(self) -> float:
         return timeout_seconds(self.acquire_timeout, what="acquire_timeout")
@@ -185,7 +187,7 @@ def _is_ready(run_id: str, now: float) -> Read:
 def advancing(host: Host, asked: Asked) -> Doing[Advanced]:
     """Advance an existing run as far as possible now, and return only how it was left.
 
-    For workers, which advance many runs and need no outcomes.
+    For workers and other schedulers, which advance many runs and need no outcomes.
     """
     run_id, where = asked.run_id, host.store.location
     check_policed(host.policies, asked.graph, run_id)
@@ -235,6 +237,7 @@ def _advance(
         graph_id=bound,
         code=graph.code,
         first_state=values.decode_object(begins.input_json),
+        most_nodes=asked.most_nodes,
     )
     return (yield from conduct(opening, plan))
 
@@ -368,7 +371,7 @@ def _look(store: Store, graph: Runnable | None, run_id: str, left: Advanced | No
         version = chain[-1].version if chain else 0
     # A completed run needs no decisions.
     is_completed = known.status is RunStatus.COMPLETED
-    reviews = () if is_completed else tuple(_reviews(store, run_id))
+    reviews = () if is_completed else tuple(open_reviews(store, run_id))
     return _Seen(known, plain, version, reviews, tuple(_nodes(store, graph, known)))
 
 
@@ -398,12 +401,12 @@ def _outcome(graph: Runnable | None, seen: _Seen) -> Outcome[Any]:
     )
 
 
-def _reviews(store: Store, run_id: str) -> Iterator[Review]:
+def open_reviews(store: Store, run_id: str) -> Iterator[Review]:
     """Yield what a person must decide before a run can continue, including its children."""
     yield from store.open_reviews(run_id)
     for child in store.children(run_id):
         if child.status is RunStatus.WAITING:
-            yield from _reviews(store, child.workflow_id)
+            yield from open_reviews(store, child.workflow_id)
 
 
 def marks(

@@ -31,7 +31,7 @@ class _Visit:
     replayed: int = 0
 
 
-class Progress:
+class RunDisplay:
     """Shows the nodes of a run, and of its children, as they begin and end; a listener."""
 
     def __init__(self, run_id: str, title: str, on_wait: Callable[[], None]) -> None:
@@ -129,7 +129,7 @@ def watched(
     *,
     title: str,
     on_wait: Callable[[], None],
-    show: type[Progress] = Progress,
+    show: type[RunDisplay] = RunDisplay,
 ) -> Iterator[None]:
     """Show the progress of a run while the block runs, beside what is logged anyway.
 

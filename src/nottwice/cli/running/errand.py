@@ -21,8 +21,8 @@ from nottwice.cli.render.output import (
     show_note,
     show_progress,
 )
-from nottwice.cli.render.progress import Progress, show_failure, watched
-from nottwice.cli.running.task import AgentProgress, is_agent
+from nottwice.cli.render.progress import RunDisplay, show_failure, watched
+from nottwice.cli.running.task import AgentDisplay, is_agent
 from nottwice.errors import RunBusy
 from nottwice.graphs.app import App
 from nottwice.guard.ledger import Ledger
@@ -84,7 +84,7 @@ def _advance(errand: Errand, settings: Settings) -> None:
 
     before = errand.epoch
     title = f"Run {errand.run_id} of {errand.graph} {'continues' if before else 'starts'}."
-    show = AgentProgress if is_agent(errand.app, errand.graph) else Progress
+    show = AgentDisplay if is_agent(errand.app, errand.graph) else RunDisplay
     stay = timedelta(seconds=errand.stay_seconds) if errand.stay_seconds else None
     watch = watched(errand.run_id, title=title, on_wait=show_waits, show=show)
     try:

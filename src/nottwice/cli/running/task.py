@@ -11,7 +11,7 @@ from nottwice.agent.declare import Agent
 from nottwice.agent.telling import Told
 from nottwice.cli.render.agent import MOST_CHARACTERS
 from nottwice.cli.render.output import show_progress
-from nottwice.cli.render.progress import Progress
+from nottwice.cli.render.progress import RunDisplay
 from nottwice.engine import said as words
 from nottwice.engine.said import Said
 from nottwice.errors import UsageError
@@ -60,7 +60,7 @@ def is_agent(app: App, graph: str) -> bool:
     return any(isinstance(one, Agent) for one in known)
 
 
-class AgentProgress(Progress):
+class AgentDisplay(RunDisplay):
     """Shows what an agent says, calls, gets and pays, instead of its nodes."""
 
     def _show(self, said: Said, at: float) -> None:
