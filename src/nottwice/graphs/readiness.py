@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import assert_never
-
-from nottwice.model.review import ReviewStatus
 from nottwice.model.run import Life, RunRecord, RunStatus, Wait, WaitKind
 from nottwice.store.interface import Store
+from nottwice.store.rules import has_arrived
 
 
 def is_ready(store: Store, run_id: str, *, now: float) -> bool:
@@ -27,22 +25,21 @@ def can_go_on(store: Store, run: RunRecord, *, now: float) -> bool:
 def _has_arrived(store: Store, run_id: str, wait: Wait, now: float) -> bool:
     if wait.until is not None and wait.until <= now:
         return True
-    match wait.kind:
-        case WaitKind.REVIEW:
-            review = store.load_review(wait.subject)
-            return review is None or review.status is not ReviewStatus.OPEN
-        case WaitKind.EVENT:
-            events = store.events(run_id, wait.subject)
-            return any(event.received_by is None for event in events)
-        case WaitKind.CHILD:
-            child = store.load_run(wait.subject)
-            if child is None or child.status.is_final:
-                return True
-            if child.holder_id is not None and store.life_of(child.holder_id) is Life.ALIVE:
-                # Another process drives it, so the parent would only find it busy again.
-                return False
-            return is_ready(store, wait.subject, now=now)
-        case WaitKind.TIMER:
-            return False
-        case _:
-            assert_never(wait.kind)
+    if has_arrived(
+        wait,
+        review=store.load_review,
+        events=lambda name: store.events(run_id, name),
+        run=store.load_run,
+    ):
+        return True
+    return wait.kind is WaitKind.CHILD and _can_drive(store, wait.subject, now)
+
+
+def _can_drive(store: Store, child_id: str, now: float) -> bool:
+    """Whether the parent can advance this child itself. One that is held would only be busy."""
+    child = store.load_run(child_id)
+    if child is None:
+        return True
+    if child.holder_id is not None and store.life_of(child.holder_id) is Life.ALIVE:
+        return False
+    return can_go_on(store, child, now=now)

@@ -466,17 +466,33 @@ def is_expired(run: RunRecord, *, ended_before: float, due_before: float) -> boo
 
 
 def _has_come(data: MemoryData, run: RunRecord, wait: Wait) -> bool:
+    return has_arrived(
+        wait,
+        review=data.reviews.get,
+        events=lambda name: [e for e in data.events.of("run", run.workflow_id) if e.name == name],
+        run=data.runs.get,
+    )
+
+
+def has_arrived(
+    wait: Wait,
+    *,
+    review: Callable[[str], Review | None],
+    events: Callable[[str], Iterable[EventRecord]],
+    run: Callable[[str], RunRecord | None],
+) -> bool:
+    """Whether what a run waits for has arrived. In SQL this is ``_has_come``.
+
+    Until when it waits is a matter of the caller, who has a clock.
+    """
     match wait.kind:
         case WaitKind.REVIEW:
-            review = data.reviews.get(wait.subject)
-            return review is None or review.status is not ReviewStatus.OPEN
+            asked = review(wait.subject)
+            return asked is None or asked.status is not ReviewStatus.OPEN
         case WaitKind.EVENT:
-            return any(
-                event.name == wait.subject and event.received_by is None
-                for event in data.events.of("run", run.workflow_id)
-            )
+            return any(event.received_by is None for event in events(wait.subject))
         case WaitKind.CHILD:
-            child = data.runs.get(wait.subject)
+            child = run(wait.subject)
             return child is None or child.status in _OVER
         case WaitKind.TIMER:
             return False
