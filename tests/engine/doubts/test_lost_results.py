@@ -146,7 +146,7 @@ def test_a_recorded_result_that_the_annotation_no_longer_reads_is_asked_for_too(
     work(host, ship)
     del ship
     changed = declare(shop, tuple[int, str, bool])
-    with pytest.raises(nt.errors.ResultNotKept, match="does not fit its type"):
+    with pytest.raises(nt.errors.ResultNotKept, match="no longer fits its type"):
         work(host, changed)
     del changed
     # The old annotation still reads it, and nobody needs to answer.

@@ -283,7 +283,7 @@ def test_without_an_annotation_the_advice_is_to_annotate(value: Any) -> None:
         (Any, io.StringIO("hunter2"), "path"),
         (Any, object(), "dict, list, str"),
         (float, float("nan"), "nan"),
-        (Decimal, Decimal("NaN"), "no number"),
+        (Decimal, Decimal("NaN"), "not a number"),
         (str, "\ud800", "surrogate"),
         (dict[bool, int], {True: 1}, "key of type bool"),
     ],
