@@ -1,28 +1,20 @@
 -- The statements that are different on PostgreSQL; see shared.sql. Lists are passed as arrays.
 
--- :_has_come
-EXISTS (
-      SELECT 1 FROM json_array_elements(waits_json::json) AS wait
-       WHERE CASE wait ->> 'kind'
-        WHEN 'review' THEN NOT EXISTS (
-          SELECT 1 FROM nottwice.reviews AS v
-           WHERE v.review_id = wait ->> 'subject' AND v.status = 'open')
-        WHEN 'event' THEN EXISTS (
-          SELECT 1 FROM nottwice.events AS e
-           WHERE e.workflow_id = r.workflow_id
-             AND e.name = wait ->> 'subject' AND e.received_by IS NULL)
-        WHEN 'child' THEN NOT EXISTS (
-          SELECT 1 FROM nottwice.runs AS child
-           WHERE child.workflow_id = wait ->> 'subject'
-             AND child.status IN ('running', 'waiting'))
-        ELSE false END)
+-- :_waits
+json_array_elements(waits_json::json) AS wait
+
+-- :_wait_kind
+wait ->> 'kind'
+
+-- :_wait_subject
+wait ->> 'subject'
 
 -- :_kinds
 (SELECT string_agg(DISTINCT CASE WHEN EXISTS (
-      SELECT 1 FROM nottwice.reviews AS v WHERE wait ->> 'kind' = 'review'
-         AND v.review_id = wait ->> 'subject' AND v.status = 'decided')
-    THEN 'decided' ELSE wait ->> 'kind' END, ',')
-    FROM json_array_elements(waits_json::json) AS wait)
+      SELECT 1 FROM nottwice.reviews AS v WHERE {_wait_kind} = 'review'
+         AND v.review_id = {_wait_subject} AND v.status = 'decided')
+    THEN 'decided' ELSE {_wait_kind} END, ',')
+    FROM {_waits})
 
 -- :_steps_status
 steps.status

@@ -280,6 +280,24 @@ SELECT NULL, input_json, status, false, '', false, count(*), CAST(0 AS bigint) F
  GROUP BY input_json, status
  UNION ALL
 
+-- In Python this is rules.has_arrived; the tests of stores compare the two.
+-- :_has_come
+EXISTS (
+      SELECT 1 FROM {_waits}
+       WHERE CASE {_wait_kind}
+        WHEN 'review' THEN NOT EXISTS (
+          SELECT 1 FROM nottwice.reviews AS v
+           WHERE v.review_id = {_wait_subject} AND v.status = 'open')
+        WHEN 'event' THEN EXISTS (
+          SELECT 1 FROM nottwice.events AS e
+           WHERE e.workflow_id = r.workflow_id
+             AND e.name = {_wait_subject} AND e.received_by IS NULL)
+        WHEN 'child' THEN NOT EXISTS (
+          SELECT 1 FROM nottwice.runs AS child
+           WHERE child.workflow_id = {_wait_subject}
+             AND child.status IN ('running', 'waiting'))
+        ELSE false END)
+
 -- :_is_told
 (coalesce(wake_at <= :now, false) OR {_has_come})
 

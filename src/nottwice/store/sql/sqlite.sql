@@ -1,28 +1,20 @@
 -- The statements that are different on SQLite; see shared.sql.
 
--- :_has_come
-EXISTS (
-      SELECT 1 FROM json_each(waits_json) AS wait
-       WHERE CASE json_extract(wait.value, '$.kind')
-        WHEN 'review' THEN NOT EXISTS (
-          SELECT 1 FROM nottwice.reviews AS v
-           WHERE v.review_id = json_extract(wait.value, '$.subject') AND v.status = 'open')
-        WHEN 'event' THEN EXISTS (
-          SELECT 1 FROM nottwice.events AS e
-           WHERE e.workflow_id = r.workflow_id
-             AND e.name = json_extract(wait.value, '$.subject') AND e.received_by IS NULL)
-        WHEN 'child' THEN NOT EXISTS (
-          SELECT 1 FROM nottwice.runs AS child
-           WHERE child.workflow_id = json_extract(wait.value, '$.subject')
-             AND child.status IN ('running', 'waiting'))
-        ELSE false END)
+-- :_waits
+json_each(waits_json) AS wait
+
+-- :_wait_kind
+json_extract(wait.value, '$.kind')
+
+-- :_wait_subject
+json_extract(wait.value, '$.subject')
 
 -- :_kinds
 (SELECT group_concat(kind) FROM (
     SELECT DISTINCT CASE WHEN EXISTS (
-        SELECT 1 FROM nottwice.reviews AS v WHERE json_extract(value, '$.kind') = 'review'
-           AND v.review_id = json_extract(value, '$.subject') AND v.status = 'decided')
-      THEN 'decided' ELSE json_extract(value, '$.kind') END AS kind FROM json_each(waits_json)))
+        SELECT 1 FROM nottwice.reviews AS v WHERE {_wait_kind} = 'review'
+           AND v.review_id = {_wait_subject} AND v.status = 'decided')
+      THEN 'decided' ELSE {_wait_kind} END AS kind FROM {_waits}))
 
 -- :_steps_status
 nottwice.steps.status
@@ -106,7 +98,7 @@ INSERT INTO nottwice.audit ({audit}) VALUES ({:audit}) ON CONFLICT DO NOTHING
 -- The two usual commits of an effect, each as one statement that includes its preconditions: it
 -- changes one row if they hold, and none if not (sqlite/quick.py). Every call executes the first two.
 -- They name only the columns that matter, and take their parameters in order: passing a dict or None
--- to SQLite takes longer than passing a tuple of numbers and texts. Not by number (?1), which Python
+-- to SQLite takes longer than passing a tuple of numbers and texts. Not by number, which Python
 -- 3.12.0 to 3.12.3 warns of.
 
 -- :quick_intent
