@@ -5,6 +5,9 @@
 # relative throughout, because make cannot handle a target with a space in its name.
 
 SHELL := /bin/sh
+# Where bytecode is forbidden, each of the thousands of processes that the tests start would compile
+# nottwice again. tests/conftest.py forbids it where a stale copy could matter.
+export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
 .PHONY: help demo quick test deep check crash mutants kills soak bench bench-peers clean FORCE
 .DELETE_ON_ERROR:
@@ -26,6 +29,7 @@ QUICK := tests/model \
 	tests/testing/crash/test_sweep.py::test_every_level_examines_its_points_and_finds_nothing_wrong
 # The parts of make deep: the tests with the marker deep(part="sweeps") belong to deep-sweeps.
 DEEP := sweeps soak adapters
+COMPILE := .venv/bin/python -m compileall -q src
 # As many workers as the machine has cores, and one more (tests/conftest.py).
 PYTEST := .venv/bin/python -m pytest -q -n auto --dist worksteal -rs
 # How long make crash explores.
@@ -46,7 +50,7 @@ help:
 	echo "make quick        the heart of the tests, in under a minute"
 	echo "make check        ruff, mypy and the house rules: before every commit"
 	echo "make test         ruff, mypy and the tests on all stores; ARGS=\"-k word\" is passed to pytest"
-	echo "make deep         what make test leaves out: $(DEEP:%=deep-%)"
+	echo "make deep         what make test leaves out: $(DEEP:%=deep-%) deep-properties"
 	echo "make crash        our own agents killed everywhere; BUDGET=600s says for how long"
 	echo "make mutants      nottwice broken, one guard at a time: a test must notice (minutes)"
 	echo "make kills        graphs killed at every pair of places (an hour or more)"
@@ -61,6 +65,7 @@ demo: .venv/.runtime
 	.venv/bin/nottwice demo
 
 quick: .venv/.dev
+	$(COMPILE)
 	$(PYTEST) -m "not deep" $(QUICK) $(ARGS)
 
 test: .venv/.dev
@@ -69,17 +74,25 @@ test: .venv/.dev
 	echo "mypy:   types, strictly"
 	.venv/bin/python -m mypy --no-error-summary
 	echo "pytest: the tests that are not left to make deep"
+	$(COMPILE)
 	$(PYTEST) -m "not deep" $(ARGS)
 
-deep: $(DEEP:%=deep-%)
+deep: $(DEEP:%=deep-%) deep-properties
 
-.PHONY: $(DEEP:%=deep-%)
+.PHONY: $(DEEP:%=deep-%) deep-properties
 # The soak tests last longer here than when pytest is called without make.
 deep-soak: export NOTTWICE_SOAK_SECONDS ?= 60
 deep-soak: export NOTTWICE_FLEET_SECONDS ?= 60
 $(DEEP:%=deep-%): deep-%: .venv/.dev
 	echo "pytest: deep-$*"
+	$(COMPILE)
 	$(PYTEST) -m 'deep(part="$*")' $(ARGS)
+
+# The properties of make test again, with twenty times as many examples.
+deep-properties: .venv/.dev
+	echo "pytest: deep-properties"
+	$(COMPILE)
+	$(PYTEST) -m hypothesis --hypothesis-profile deep $(ARGS)
 
 check: .venv/.dev
 	echo "ruff:   style and likely mistakes"

@@ -6,6 +6,7 @@ Property tests are judged by their answers, not by the clock. The rings are in C
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -17,13 +18,27 @@ from hypothesis import settings
 
 # Two workers on a small machine make single examples slow at random; a deadline would report
 # the machine and not the code.
-settings.register_profile("nottwice", deadline=None, max_examples=50)
+settings.register_profile("nottwice", deadline=None, max_examples=25)
+# `make deep-properties` tries this many.
+settings.register_profile("deep", deadline=None, max_examples=500)
 settings.load_profile("nottwice")
 
 # A shell script that starts tests in the background lets them ignore Ctrl-C, and so would every
 # process that a test interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """Prepare this process for many tests and the processes that they start."""
+    # Python tells compiled code from newer source by the second and the size. A test that writes a
+    # module twice within a second would run the first one again, sometimes.
+    sys.dont_write_bytecode = True
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    # Thousands of collected tests stay until the end. A garbage collector that visits them each
+    # time is slow, and slower still in a process that is forked and has to copy what it visits.
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

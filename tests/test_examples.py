@@ -19,6 +19,7 @@ import pytest
 
 import nottwice as nt
 from nottwice.testing import crash_test
+from tests.nursery import starting
 
 ROOT = Path(__file__).parents[1]
 LIMIT_SECONDS = 60.0
@@ -45,7 +46,7 @@ def run(example: str | Path, folder: Path, *words: str) -> str:
 
 def nottwice(*words: str) -> str:
     command = [sys.executable, "-m", "nottwice", *words]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_SECONDS)
+    ended = starting.run(command)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout
 
@@ -377,9 +378,7 @@ def test_a_hundred_orders_whose_worker_is_killed_all_ship_once(tmp_path: Path) -
             break
     doomed.kill()
     doomed.communicate()
-    ended = subprocess.run(
-        [*words, "--json"], env=environment, capture_output=True, text=True, check=True
-    )
+    ended = starting.run([*words, "--json"], env=environment, check=True)
     assert json.loads(ended.stdout)["worker"]["failed"] == 0
     lines = [line.split()[0] for line in shipped.read_text().splitlines()]
     # The five largest wait for a person.
@@ -481,12 +480,9 @@ EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_no_example_has_an_effect_outside_of_a_tool(example: str, tmp_path: Path) -> None:
     words = ["check", "--strict", str(ROOT / "examples" / f"{example}.py")]
-    ended = subprocess.run(
+    ended = starting.run(
         [sys.executable, "-m", "nottwice", *words],
         env={**os.environ, "EXAMPLE_FOLDER": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_SECONDS,
     )
     assert ended.returncode == 0, ended.stdout
     assert ended.stdout.endswith(" 0 errors, 0 warnings\n")

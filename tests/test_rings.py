@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import settings
 
 from tests.tidy import rings
 from tests.tidy.source import ROOT
@@ -81,7 +82,22 @@ def test_make_deep_runs_every_part() -> None:
         assert f'part="{part.removeprefix("deep-")}"' in together
 
 
-@pytest.mark.parametrize("target", ["quick", "test", *PARTS])
+def test_make_deep_tries_more_examples_of_every_property_than_make_test() -> None:
+    assert "-m hypothesis --hypothesis-profile deep" in planned("deep")
+    deep, usual = settings.get_profile("deep"), settings.get_profile("nottwice")
+    assert deep.max_examples == 20 * usual.max_examples
+
+
+@pytest.mark.parametrize("target", ["quick", "test", *PARTS, "deep-properties"])
+def test_no_process_of_the_tests_compiles_nottwice_again(target: str) -> None:
+    lines = planned(target).splitlines()
+    (compiles,) = [number for number, line in enumerate(lines) if "-m compileall -q src" in line]
+    (runs,) = [number for number, line in enumerate(lines) if "-m pytest " in line]
+    assert compiles < runs
+    assert re.search(r"^export PYTHONDONTWRITEBYTECODE :=$", MAKEFILE, re.MULTILINE)
+
+
+@pytest.mark.parametrize("target", ["quick", "test", *PARTS, "deep-properties"])
 def test_the_number_of_workers_follows_the_machine(target: str) -> None:
     assert " -n auto " in planned(target)
 

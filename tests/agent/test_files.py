@@ -17,6 +17,7 @@ from nottwice.agent.files import IMAGE_TOKENS, PAGE_TOKENS, files_in
 from nottwice.agent.messages import Message, Role, ToolCall, ToolResult, said
 from nottwice.errors import LedgerCorrupt
 from nottwice.testing import FakeModels, Fault
+from tests.nursery import starting
 
 both = pytest.mark.parametrize("api", ["anthropic", "openai"])
 PNG = b"\x89PNG\r\n\x1a\n" + b"the picture of a cat" * 20
@@ -201,7 +202,7 @@ def test_a_killed_run_shows_the_same_file_again(fake_models: FakeModels, tmp_pat
         while not fake_models.requests:
             assert process.poll() is None
         process.kill()
-    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    done = starting.run(command, check=True)
     assert done.stdout == "A cat.\n"
     first, second = (request.body for request in fake_models.requests)
     assert first == second

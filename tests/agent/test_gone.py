@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,105 +13,49 @@ from nottwice.agent.messages import ToolResult
 from nottwice.agent.state import RunState
 from nottwice.model.review import Verb
 from nottwice.testing import forget_tools
+from tests.agent.gone import MAIL, Effects, told_after_a_deploy_without_it
 from tests.agent.workshop import Workshop
 
-PROGRAM = """
-import os, pathlib, sys
-import nottwice as nt
-removed = sys.argv[1] == "removed"
-
-@nt.tool("unsafe_on_replay")
-def refund(order_id: int) -> str:
-    "Refund an order."
-    with open("bank", "a") as bank:
-        bank.write("paid\\n")
-    return "refunded"
-
-@nt.tool("pure")
-def look(n: int) -> str:
-    "Look."
-    if not removed:
-        os.kill(os.getpid(), 9)
-    return "seen"
-
+AGENT = """
 reply = [{"refund": {"order_id": 1}}, {"look": {"n": 1}}]
-agent = nt.Agent("a", version="1.0.0", provider=nt.providers.scripted([reply, "done"]),
+agent = nt.Agent("a", version="1.0.0", provider=scripted([reply, "done"]),
                  tools=[look] if removed else [refund, look])
-outcome = agent.run("r", goal="g", store="ledger.db")
-print(outcome.state.transcript[1].tool_results[0].content)
-print([(one.tool, one.outcome) for one in outcome.state.asked])
 """
 
 
 def test_a_refund_that_was_paid_before_a_kill_is_told_after_a_deploy_without_its_tool(
     tmp_path: Path,
 ) -> None:
-    def start(how: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", PROGRAM, how]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-
-    assert start("whole").returncode == -signal.SIGKILL
-    resumed = start("removed")
-    assert resumed.returncode == 0, resumed.stderr
-    assert resumed.stdout.startswith("refunded\n")
-    assert "the receipt of refund(order_id=1): it was done" in resumed.stdout
-    assert "Nothing was done" not in resumed.stdout
-    assert "[('refund', 'done')]" in resumed.stdout
-    assert (tmp_path / "bank").read_text() == "paid\n"
+    told = told_after_a_deploy_without_it(tmp_path, AGENT)
+    assert told.startswith("refunded\n")
+    assert "the receipt of refund(order_id=1): it was done" in told
+    assert "[('refund', 'done')]" in told
 
 
-class Bank:
+class Bank(Effects):
     """A tool that comes and goes, and one that stays."""
 
     def __init__(self, reply: list[dict[str, Any]], **declared: Any) -> None:
-        self.paid: list[int] = []
-        self.mails: list[str] = []
+        super().__init__(**declared)
         self.script = [reply, "done"]
-        self._declared = declared
         forget_tools()
-        self.shop = Workshop(self.script, tools=[self._refund(), self._mail()])
+        self.shop = Workshop(self.script, tools=[self.refund(), self.mail()])
 
     def deploy_without_refund(self) -> None:
         forget_tools()
-        self.shop.agent = self.shop.make(self.script, tools=[self._mail()])
+        self.shop.agent = self.shop.make(self.script, tools=[self.mail()])
 
     def deploy_with_refund(self) -> None:
         forget_tools()
-        tools = [self._refund(), self._mail()]
+        tools = [self.refund(), self.mail()]
         self.shop.agent = self.shop.make(self.script, tools=tools)
 
     def results(self, outcome: nt.Outcome[RunState]) -> tuple[ToolResult, ...]:
         return outcome.state.transcript[1].tool_results
 
-    def _refund(self) -> Any:
-        @nt.tool("unsafe_on_replay", name="refund", **self._declared)
-        def refund(order_id: int) -> str:
-            """Refund an order."""
-            if order_id < 0:
-                raise nt.Permanent("there is no such order")
-            self.paid.append(order_id)
-            return f"refunded {order_id}"
-
-        return refund
-
-    def _mail(self) -> Any:
-        def look(call: nt.Call) -> nt.Verification:
-            return nt.happened("sent") if call.args["text"] in self.mails else nt.did_not_happen()
-
-        @nt.tool("unsafe_on_replay", name="mail", verify=look, settles="1ms")
-        def mail(text: str) -> str:
-            """Send a mail."""
-            self.mails.append(text)
-            return "sent"
-
-        return mail
-
 
 def refund(order_id: Any) -> dict[str, Any]:
     return {"refund": {"order_id": order_id}}
-
-
-MAIL = {"mail": {"text": "You are refunded."}}
 
 
 def killed_anywhere(reply: list[dict[str, Any]]) -> Iterator[Bank]:

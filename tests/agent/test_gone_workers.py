@@ -2,79 +2,44 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import nottwice as nt
 from nottwice.model.review import ReviewKind, Verb
 from nottwice.testing import forget_tools
+from tests.agent.gone import MAIL, Effects, told_after_a_deploy_without_it
 from tests.agent.workshop import Workshop
 
-MAIL = {"mail": {"text": "You are refunded."}}
-HIRING = """
-import os, sys
-import nottwice as nt
-removed = sys.argv[1] == "removed"
-
-@nt.tool("unsafe_on_replay")
-def refund(order_id: int) -> str:
-    "Refund an order."
-    with open("bank", "a") as bank:
-        bank.write("paid\\n")
-    return "refunded"
-
-@nt.tool("pure")
-def look(n: int) -> str:
-    "Look."
-    if not removed:
-        os.kill(os.getpid(), 9)
-    return "seen"
-
-scripted = nt.providers.scripted
+AGENT = """
 helper = nt.Agent("helper", version="1.0.0", tools=[refund],
                   provider=scripted([{"refund": {"order_id": 1}}, "Ann has her money."]))
 reply = [{"helper": {"goal": "pay Ann"}}, {"look": {"n": 1}}]
-boss = nt.Agent("boss", version="1.0.0", provider=scripted([reply, "done"]),
-                tools=[look] if removed else [helper, look])
-outcome = boss.run("r", goal="g", store="ledger.db")
-print(outcome.state.transcript[1].tool_results[0].content)
-print([(one.tool, one.outcome) for one in outcome.state.asked])
+agent = nt.Agent("boss", version="1.0.0", provider=scripted([reply, "done"]),
+                 tools=[look] if removed else [helper, look])
 """
 
 
 def test_what_a_worker_paid_before_a_kill_is_told_after_a_deploy_without_the_worker(
     tmp_path: Path,
 ) -> None:
-    def start(how: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", HIRING, how]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-
-    assert start("whole").returncode == -signal.SIGKILL
-    resumed = start("removed")
-    assert resumed.returncode == 0, resumed.stderr
-    assert resumed.stdout.startswith("Ann has her money.\n")
-    assert "refund(order_id=1)" in resumed.stdout
-    assert "Nothing was done" not in resumed.stdout
-    assert "[('helper', 'done')]" in resumed.stdout
-    assert (tmp_path / "bank").read_text() == "paid\n"
+    told = told_after_a_deploy_without_it(tmp_path, AGENT)
+    assert told.startswith("Ann has her money.\n")
+    assert "refund(order_id=1)" in told
+    assert "[('helper', 'done')]" in told
 
 
-class Office:
+class Office(Effects):
     """A boss whose worker comes and goes, and a tool that stays."""
 
     def __init__(self, goal: str = "pay Ann", **declared: Any) -> None:
-        self.paid: list[int] = []
-        self.mails: list[str] = []
+        super().__init__(**declared)
         self.script = [[{"helper": {"goal": goal}}, MAIL], "done"]
-        self._declared = declared
         self.deploy(whole=True)
 
     def deploy(self, *, whole: bool) -> None:
         forget_tools()
-        mail = self._mail()
+        mail = self.mail()
         if not hasattr(self, "shop"):
             self.shop = Workshop(self.script, tools=[self._helper(), mail])
         else:
@@ -82,27 +47,9 @@ class Office:
             self.shop.agent = self.shop.make(self.script, tools=[*helper, mail])
 
     def _helper(self) -> nt.Agent:
-        @nt.tool("unsafe_on_replay", name="refund", **self._declared)
-        def refund(order_id: int) -> str:
-            """Refund an order."""
-            self.paid.append(order_id)
-            return f"refunded {order_id}"
-
         script = [{"refund": {"order_id": 1}}, {"refund": {"order_id": 2}}, "Both are paid."]
         provider = nt.providers.scripted(script)
-        return nt.Agent("helper", version="1.0.0", provider=provider, tools=[refund])
-
-    def _mail(self) -> Any:
-        def look(call: nt.Call) -> nt.Verification:
-            return nt.happened("sent") if call.args["text"] in self.mails else nt.did_not_happen()
-
-        @nt.tool("unsafe_on_replay", name="mail", verify=look, settles="1ms")
-        def mail(text: str) -> str:
-            """Send a mail."""
-            self.mails.append(text)
-            return "sent"
-
-        return mail
+        return nt.Agent("helper", version="1.0.0", provider=provider, tools=[self.refund()])
 
     def cancel_helper(self) -> None:
         """What the review about a run without its code tells a person to do."""

@@ -14,6 +14,7 @@ import nottwice as nt
 from nottwice.agent.state import RunState
 from nottwice.model.run import WaitKind
 from tests.agent.workshop import Workshop
+from tests.nursery import starting
 
 MAIL = {"send_mail": {"to": "ann", "text": "hello"}}
 TASK = {"goal": "close ticket 7", "done_when": ["issued()"]}
@@ -141,7 +142,7 @@ def test_the_command_line_leaves_the_run_as_it_is_and_names_the_function(tmp_pat
     (tmp_path / "shop.py").write_text(PROGRAM)
 
     def start(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+        return starting.run(words, cwd=tmp_path)
 
     command = (sys.executable, "-m", "nottwice")
     told = '{"goal": "pay Ann", "done_when": ["paid()"]}'

@@ -162,7 +162,7 @@ print("\\n" + " ".join(sys.modules))
 def imported_by(place: Workplace, *words: str) -> set[str]:
     """The modules that a command imports, in a process of its own."""
     folder = str(ROOT / "src" / "nottwice")
-    ended = place.process(sys.executable, "-c", ALONE, folder, *words, NOTTWICE_STORE="agent.db")
+    ended = place.started(sys.executable, "-c", ALONE, folder, *words, NOTTWICE_STORE="agent.db")
     assert ended.exit_code == 0, ended
     return set(ended.stdout.splitlines()[-1].split())
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import select
+import shlex
 import shutil
 import signal
 import subprocess
@@ -19,6 +21,7 @@ from typing import Any
 from click.testing import CliRunner, Result
 
 from nottwice.cli.main import main
+from tests.nursery import starting
 from tests.tidy.source import ROOT
 
 AGENT = Path(__file__).with_name("agent.py")
@@ -36,6 +39,9 @@ print()
 print(json.dumps(ended))
 """
 MOST_SECONDS = 60.0
+# A line in which a shell would find nothing but settings, `nottwice` and its words.
+SPECIAL = re.compile(r"[|&;<>$`*?~#!\n\\]")
+PLAIN = re.compile(r"(?P<settings>(?:\w+=\S* )*)nottwice(?P<words>(?: .*)?)")
 # Everything that could steer a terminal, forge a line or be taken for markup.
 HOSTILE = "[red]\x1b[31mevil\x1b]0;title\x07\nError: forged\u202e\x9b2J[/red]"
 
@@ -79,7 +85,7 @@ class Workplace:
     def run(self, words: str, **variables: str) -> Ended:
         """Type `nottwice run` with the graphs of this folder."""
         line = f"nottwice run {words} --app flows:app --store agent.db"
-        return self.process("/bin/sh", "-c", f"exec {line}", **variables)
+        return self.shell(line, **variables)
 
     def lines(self, *lines: str) -> list[Ended]:
         """Type several lines; one process does them all, because starting one takes its time."""
@@ -93,6 +99,17 @@ class Workplace:
         return file.read_text().splitlines() if file.exists() else []
 
     def process(self, *command: str, stdin: str = "", **variables: str) -> Ended:
+        """Run a program to its end; a Python program is forked, if it can be."""
+        environment = {**self.environment(), **variables}
+        if not starting.can_be_forked(command, environment):
+            return self.started(*command, stdin=stdin, **variables)
+        done = starting.run(
+            command, cwd=self.folder, env=environment, input=stdin, timeout=MOST_SECONDS
+        )
+        return Ended(done.returncode, done.stdout, done.stderr)
+
+    def started(self, *command: str, stdin: str = "", **variables: str) -> Ended:
+        """Run a program to its end, from its very start."""
         done = subprocess.run(
             command,
             cwd=self.folder,
@@ -104,9 +121,17 @@ class Workplace:
         )
         return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
 
-    def shell(self, line: str, *, stdin: str = "") -> Ended:
+    def shell(self, line: str, *, stdin: str = "", **variables: str) -> Ended:
         """Run a line as somebody would type it."""
-        return self.process("/bin/sh", "-c", line, stdin=stdin)
+        plain = None if SPECIAL.search(line) else PLAIN.fullmatch(line)
+        if plain is None:
+            return self.started("/bin/sh", "-c", line, stdin=stdin, **variables)
+        # Nothing but words: they need no shell, and no interpreter of their own.
+        for setting in shlex.split(plain["settings"]):
+            name, _, value = setting.partition("=")
+            variables[name] = value
+        words = shlex.split(plain["words"])
+        return self.process(sys.executable, "-c", PROGRAM, *words, stdin=stdin, **variables)
 
     def terminal(self, line: str, *dialogue: tuple[str, str | Callable[[], str]]) -> Ended:
         """Type a line at a terminal; ``dialogue`` is what to wait for and what to answer."""

@@ -6,11 +6,10 @@ The prices on docs/concepts/what-is-durable-when.md, counted at the kernel.
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import pytest
 
-from tests.store.machine import needs_strace, run, syncs_of, traced
+from tests.store.machine import needs_strace, run, syncs_between, traced
 
 STEPS = 20
 PRICES = {
@@ -32,19 +31,26 @@ PRICES = {
 }
 
 
-def syncs(folder: Path, kind: str, steps: int, checkpoints: str) -> int:
-    folder.mkdir()
+@pytest.fixture(scope="module")
+def spent(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], int]:
+    """How many syncs the steps of each case take, beyond those of a run without any."""
+    folder = tmp_path_factory.mktemp("syncs")
     log = folder / "log"
-    words = [str(folder / "ledger.db"), kind, str(steps), checkpoints]
-    command = [sys.executable, "-m", "tests.guard.sync_programs", *words]
-    child = run(traced(command, log, "-qq", "-e", "trace=fsync,fdatasync"))
+    cases = [f"{kind} {STEPS} {checkpoints}" for kind, checkpoints in PRICES]
+    command = [sys.executable, "-m", "tests.guard.sync_programs", str(folder), *cases]
+    child = run(traced(command, log, "-qq", "-e", "trace=fsync,fdatasync,chdir"))
     assert child.returncode == 0, child.stderr
-    return syncs_of(log)
+    counts = syncs_between(log, "chdir")
+    assert len(counts) == 2 * len(PRICES)
+    return {
+        case: full - empty
+        for case, empty, full in zip(PRICES, counts[::2], counts[1::2], strict=True)
+    }
 
 
 @needs_strace
 @pytest.mark.parametrize(("kind", "checkpoints"), PRICES)
-def test_so_many_steps_cost_so_many_syncs(kind: str, checkpoints: str, tmp_path: Path) -> None:
-    empty = syncs(tmp_path / "empty", kind, 0, checkpoints)
-    spent = syncs(tmp_path / "full", kind, STEPS, checkpoints) - empty
-    assert spent == PRICES[kind, checkpoints]
+def test_so_many_steps_cost_so_many_syncs(
+    kind: str, checkpoints: str, spent: dict[tuple[str, str], int]
+) -> None:
+    assert spent[kind, checkpoints] == PRICES[kind, checkpoints]

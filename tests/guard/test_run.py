@@ -21,6 +21,7 @@ from nottwice.guard.run import current_run_id
 from nottwice.model.call import CallStatus
 from nottwice.model.run import RunStatus, StepStatus
 from tests.fakes import Host
+from tests.nursery import starting
 
 
 @pytest.fixture
@@ -110,11 +111,8 @@ def test_a_process_that_is_told_to_end_in_a_block_interrupts_its_run(
     script.write_text(ENDS_IN_THE_BLOCK.format(how=how), encoding="utf-8")
     done = subprocess.run([sys.executable, script, store], capture_output=True, timeout=60)
     assert done.returncode == code, done.stderr
-    shown = subprocess.run(
+    shown = starting.run(
         [sys.executable, "-m", "nottwice", "runs", "--store", store, "--json"],
-        capture_output=True,
-        text=True,
-        timeout=60,
     )
     (run,) = json.loads(shown.stdout)["runs"]
     assert (run["state"], run["failure"]) == ("interrupted", None)

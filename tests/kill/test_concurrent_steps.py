@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from tests.kill.concurrent_steps import PARTS, TASKS
 from tests.kill.processes import ROOT
+from tests.nursery import starting
 
 SEEDS = 5
 
@@ -21,7 +21,7 @@ def test_an_unchanged_concurrent_program_that_is_killed_at_random_never_drifts(
     kind: str, tmp_path: Path
 ) -> None:
     command = [sys.executable, "-m", "tests.kill.concurrent_steps", str(tmp_path), kind, str(SEEDS)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)
+    done = starting.run(command, cwd=ROOT, timeout=240)
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert [lives[-1] for lives in said["ended"]] == ["done"] * SEEDS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from tests.kill.ordered_programs import EFFECTS
 from tests.kill.processes import ROOT
+from tests.nursery import starting
 
 PLACES = [f"{when} {name}" for name in EFFECTS for when in ("before", "after")]
 
@@ -18,7 +18,7 @@ PLACES = [f"{when} {name}" for name in EFFECTS for when in ("before", "after")]
 def work(folder: Path, mode: str, *place: str) -> int:
     words = [str(folder / "agent.db"), str(folder / "effects.txt"), mode, *place]
     command = [sys.executable, "-m", "tests.kill.ordered_programs", *words]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = starting.run(command, cwd=ROOT, timeout=120)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return done.returncode
 

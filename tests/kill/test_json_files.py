@@ -17,36 +17,43 @@ from tests.kill.processes import ROOT
 
 # Every so-manieth of some 280 lines. All of them take minutes; by hand, with 1 for 7:
 # python -m tests.kill.json_files FOLDER call 1
-EVERY = 7
+OFTEN = 7
+SELDOM = 31
+sampled = pytest.mark.parametrize(
+    "every", [SELDOM, pytest.param(OFTEN, marks=pytest.mark.deep(part="sweeps"))]
+)
 
 
-def killed_everywhere(place: Path, scenario: str) -> list[dict[str, Any]]:
+def killed_everywhere(place: Path, scenario: str, every: int) -> list[dict[str, Any]]:
     """What was found after the resume of each of them."""
-    command = [sys.executable, "-m", "tests.kill.json_files", str(place), scenario, str(EVERY)]
+    command = [sys.executable, "-m", "tests.kill.json_files", str(place), scenario, str(every)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280)
     assert (done.returncode, done.stderr) == (0, "")
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     ended = [line["ended"] for line in lines if "ended" in line]
     # All but the last died of the signal, and the last one survived: there was no line left.
     assert (set(ended[:-1]), ended[-1]) == ({-9}, 0)
-    assert len(ended) > 200 / EVERY
+    assert len(ended) > 200 / every
     assert {line["resumed"] for line in lines if "resumed" in line} == {0}
     found = [line for line in lines if "effects" in line]
     assert len(found) == len(ended)
     return found
 
 
-@pytest.mark.deep(part="sweeps")
-def test_a_call_killed_at_any_line_that_writes_takes_effect_once(tmp_path: Path) -> None:
-    for found in killed_everywhere(tmp_path, "call"):
+@sampled
+def test_a_call_killed_at_any_line_that_writes_takes_effect_once(
+    every: int, tmp_path: Path
+) -> None:
+    for found in killed_everywhere(tmp_path, "call", every):
         assert (found["effects"], found["calls"], found["status"]) == (1, ["DONE"], "completed")
         assert found["files"] == [".nottwice", "run.json"], "nothing is left lying around"
 
 
+@sampled
 def test_a_decision_beside_a_run_killed_at_any_line_that_writes_is_used_once(
-    tmp_path: Path,
+    every: int, tmp_path: Path
 ) -> None:
-    for found in killed_everywhere(tmp_path, "decision"):
+    for found in killed_everywhere(tmp_path, "decision", every):
         assert (found["effects"], found["calls"], found["status"]) == (1, ["DONE"], "completed")
         # A licence is one attempt: each decision that it did not happen makes one more possible.
         assert set(found["reviews"]) == {"used"}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.kill.processes import ROOT
+from tests.nursery import starting
 from tests.postgres import server
 
 LAYERS = ["guard", "guard_async", "recorded", "recorded_async", "graph", "graph_on_exit", "agent"]
@@ -26,7 +26,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def work(layer: str, store: str, lines: Path, *die_at: int) -> int:
     words = [layer, store, str(lines), str(TURNS), *map(str, die_at)]
     command = [sys.executable, "-m", "tests.kill.paid_programs", *words]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = starting.run(command, cwd=ROOT, timeout=120)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return done.returncode
 

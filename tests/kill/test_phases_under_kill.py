@@ -15,6 +15,7 @@ import pytest
 
 from tests.kill.phase_programs import PHASES
 from tests.kill.processes import LISTEN_SECONDS, ROOT
+from tests.nursery import starting
 from tests.postgres import server
 
 LAYERS = ["phases", "phases_at_every_step", "async_phases", "steps"]
@@ -53,7 +54,7 @@ def working(layer: str, store: str, how: str) -> Iterator[subprocess.Popen[str]]
 def marks(store: str) -> list[str]:
     """Where each phase stands, as ``nottwice show`` says it to anybody; none before it begins."""
     command = [sys.executable, "-m", "nottwice", "show", "r", "--store", store, "--json"]
-    shown = subprocess.run(command, capture_output=True, text=True, timeout=LISTEN_SECONDS)
+    shown = starting.run(command, timeout=LISTEN_SECONDS)
     steps = json.loads(shown.stdout)["steps"] if shown.returncode == 0 else []
     return [step["status"] for step in steps if step["step"].endswith("/step")]
 

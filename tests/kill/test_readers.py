@@ -15,10 +15,11 @@ from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from tests.kill.processes import ROOT
 from tests.kill.readers import EFFECTS, LEDGER, STOP, TOLD, make_run
 
-KILLS = int(os.environ.get("NOTTWICE_READERS_KILLS", "4"))
 SEED = int(os.environ.get("NOTTWICE_SEED", random.randrange(10**9)))
 CALLS = 25
 
@@ -56,8 +57,9 @@ class Folder:
         return len({line for line in self.lines(TOLD) if line.startswith(f"{name}-")})
 
 
+@pytest.mark.parametrize("kills", [2, pytest.param(12, marks=pytest.mark.deep(part="sweeps"))])
 def test_no_commit_is_lost_while_the_process_that_writes_also_reads_and_closes_all_files(
-    tmp_path: Path,
+    kills: int, tmp_path: Path
 ) -> None:
     chosen = random.Random(SEED)
     folder = Folder(tmp_path)
@@ -66,7 +68,7 @@ def test_no_commit_is_lost_while_the_process_that_writes_also_reads_and_closes_a
     others = [folder.start("look", "look"), folder.start("visit", "visit")]
     drivers = {name: folder.start("drive", name, 400, CALLS) for name in ("a", "b")}
     try:
-        for _ in range(KILLS):
+        for _ in range(kills):
             name = chosen.choice(sorted(drivers))
             folder.wait_for(drivers[name], name, calls=chosen.randrange(10, 40))
             drivers[name].kill()
@@ -80,10 +82,10 @@ def test_no_commit_is_lost_while_the_process_that_writes_also_reads_and_closes_a
             driver.wait()
     assert codes == [0, 0], (tmp_path / "errors.txt").read_text()
     assert not (tmp_path / "errors.txt").read_text()
-    _check(folder)
+    _check(folder, kills)
 
 
-def _check(folder: Folder) -> None:
+def _check(folder: Folder, kills: int) -> None:
     told = set(folder.lines(TOLD))
     begun = {line.split()[0] for line in told if line[:2] in ("a-", "b-")}
     here = os.getcwd()
@@ -102,4 +104,4 @@ def _check(folder: Folder) -> None:
             " FROM tool_call_results WHERE status = 'DONE'"
         ).fetchall()
     assert told <= {line for (line,) in done}, f"seed {SEED}"
-    assert len(told) > 10 * KILLS
+    assert len(told) > 10 * kills

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.nursery import starting
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -42,10 +44,13 @@ def run(
     command: Sequence[str], *, timeout: float = 120, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a child to its end; what it prints is the test's to judge."""
+    variables = {**os.environ, **environment}
+    if starting.can_be_forked(command, variables):
+        return starting.run(command, cwd=ROOT, env=variables, timeout=timeout)
     return subprocess.run(
         command,
         cwd=ROOT,
-        env={**os.environ, **environment},
+        env=variables,
         capture_output=True,
         text=True,
         timeout=timeout,
@@ -60,8 +65,17 @@ def traced(command: Sequence[str], log: Path, *options: str) -> list[str]:
 
 def syncs_of(log: Path) -> int:
     """How many fsyncs and fdatasyncs a log holds."""
+    return _syncs_in(log.read_text())
+
+
+def syncs_between(log: Path, mark: str) -> list[int]:
+    """How many there are after each call of ``mark``, up to the next one."""
+    return [_syncs_in(part) for part in re.split(rf"(?m)^\d+ +{mark}\(", log.read_text())[1:]]
+
+
+def _syncs_in(text: str) -> int:
     # A call that another thread interrupts takes two lines; the second says "resumed".
-    return len(re.findall(r"^\d+ +f(?:data)?sync\(", log.read_text(), re.MULTILINE))
+    return len(re.findall(r"^\d+ +f(?:data)?sync\(", text, re.MULTILINE))
 
 
 @contextlib.contextmanager

@@ -217,6 +217,7 @@ def test_chance_brings_every_answer_about() -> None:
     assert len(ready) > 1
 
 
+@pytest.mark.sampled(part="sweeps", keep=3)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_all_stores_agree_on_commits_thrown_together(tmp_path: Path, seed: int) -> None:
     sqlite = SqliteStore(tmp_path / "ledger.db", now=NOW)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import nottwice as nt
+from tests.nursery import starting
 from tests.store.machine import ROOT
 
 AGENT = """
@@ -34,7 +35,7 @@ with nt.run("invoice-7", store=sys.argv[1]):
 def agent(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     given = [str(folder / "agent.db"), str(folder / "effects.txt"), *words]
     command = [sys.executable, "-c", AGENT, *given]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return starting.run(command, cwd=ROOT)
 
 
 def sent(folder: Path) -> list[str]:
@@ -93,6 +94,6 @@ def test_many_processes_that_make_one_ledger_do_not_take_it_for_deleted(tmp_path
         folder = tmp_path / str(number)
         folder.mkdir()
         command = [sys.executable, "-m", "tests.store.programs", "crowd", str(folder / "a.db"), "8"]
-        ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        ended = starting.run(command, cwd=ROOT)
         assert '"started": 8' in ended.stdout, ended.stdout + ended.stderr
         assert os.path.exists(folder / "a.db.holders")

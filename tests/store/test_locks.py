@@ -104,14 +104,17 @@ def test_closing_and_opening_the_ledger_again_keeps_the_holder_alive(
             assert witness.life_of(holder) is Life.ALIVE
 
 
+@pytest.mark.parametrize(
+    "looks", [10_000, pytest.param(100_000, marks=pytest.mark.deep(part="sweeps"))]
+)
 def test_two_who_look_at_once_do_not_take_each_other_for_the_holder(
-    path: Path, witness: SqliteStore
+    looks: int, path: Path, witness: SqliteStore
 ) -> None:
     with holder_of(path) as (child, dead):
         child.kill_unreaped()
     with holder_of(path) as (_, alive):
         for holder, life in ((dead, "dead"), (alive, "alive")):
-            command = python("probe", path, holder, "30000")
+            command = python("probe", path, holder, str(looks))
             with Child(command) as one, Child(command) as other:
                 for prober in (one, other):
                     assert prober.hear() == {"ready": True}

@@ -14,6 +14,7 @@ import pytest
 
 import nottwice as nt
 from nottwice.errors import InvalidGraph, WorkflowVersionMismatch
+from tests.nursery import starting
 
 SENT: list[str] = []
 
@@ -149,9 +150,7 @@ with nt.run("killed", store=sys.argv[1], version=sys.argv[2]):
 def python(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     (folder / "program.py").write_text(PROGRAM)
     command = [sys.executable, *words]
-    return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=60, env={**os.environ}
-    )
+    return starting.run(command, cwd=folder, env={**os.environ})
 
 
 @pytest.mark.parametrize("store", ["agent.db", "file:agent"])

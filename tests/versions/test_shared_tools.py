@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.nursery import starting
+
 FIRST = """
 import os, signal
 import nottwice as nt
@@ -104,13 +106,10 @@ class Place:
     def _start(
         self, command: list[str], environment: dict[str, str]
     ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+        return starting.run(
             command,
             cwd=self.folder,
             env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **environment},
-            capture_output=True,
-            text=True,
-            timeout=60,
         )
 
     @property

@@ -17,6 +17,7 @@ import nottwice as nt
 from nottwice.agent.messages import said
 from nottwice.agent.provider import ModelReply, Provider
 from nottwice.testing import FakeModels, Fault, Turn
+from tests.nursery import starting
 
 FIRST, SECOND = "claude-opus-5-5", "gpt-5.4-mini"
 HELLO = nt.providers.ModelRequest(messages=(said("Hello"),))
@@ -224,6 +225,6 @@ def test_killed_while_the_second_answers_the_turn_still_has_one_reply(
         os.kill(process.pid, signal.SIGKILL)
     # By now the first one is back: whichever answers, its reply is the one of the turn.
     for _ in range(2):
-        done = subprocess.run(command, capture_output=True, check=True, text=True)
+        done = starting.run(command, check=True)
         assert done.stdout == "I am the first.\n"
     assert [one.model for one in fake_models.requests] == [FIRST, SECOND, FIRST]

@@ -13,6 +13,7 @@ import pytest
 
 import nottwice as nt
 from tests.cli.workplace import Workplace
+from tests.nursery import starting
 
 TALKER = '''
 import os, time
@@ -71,14 +72,11 @@ def place(empty: Workplace, monkeypatch: pytest.MonkeyPatch) -> Workplace:
 def nottwice(
     place: Workplace, *words: str, stdin: str | None = None
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return starting.run(
         [sys.executable, "-m", "nottwice", *words, "--app", "talker.py:app"],
         cwd=place.folder,
         env=place.environment(),
         input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=60,
     )
 
 

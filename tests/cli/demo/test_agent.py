@@ -17,6 +17,7 @@ from nottwice.model.review import Verb
 from nottwice.reviews.decide import decide
 from nottwice.reviews.queue import open_cases
 from nottwice.testing import World
+from tests.nursery import starting
 
 
 @pytest.fixture
@@ -31,13 +32,9 @@ def command(ledger: Path) -> list[str]:
 
 
 def run_agent(ledger: Path, shop_url: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return starting.run(
         command(ledger),
         env={**os.environ, "SHOP_URL": shop_url},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
     )
 
 

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 import nottwice as nt
 from nottwice.cli.main import main
+from tests.nursery import starting
 
 ROOT = Path(__file__).parents[3]
 START = ("triage", "--goal", "Close ticket 7")
@@ -22,13 +23,10 @@ START = ("triage", "--goal", "Close ticket 7")
 
 def nottwice(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     app = ("--app", str(ROOT / "examples" / "agent.py"))
-    return subprocess.run(
+    return starting.run(
         [sys.executable, "-m", "nottwice", "run", "--id", "ticket-7", *words, *app],
         env={**os.environ, "EXAMPLE_FOLDER": str(folder)},
         cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=60,
     )
 
 

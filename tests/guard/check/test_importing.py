@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from nottwice.cli.main import main
+from tests.nursery import starting
 
 SIX_LINES = """\
 import nottwice as nt
@@ -124,9 +125,7 @@ def nottwice(line: str) -> tuple[int, str]:
 
 
 def python(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *words], cwd=folder, capture_output=True, text=True, timeout=60, check=True
-    )
+    return starting.run([sys.executable, *words], cwd=folder, check=True)
 
 
 def sent(folder: Path) -> list[str]:
