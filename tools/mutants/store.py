@@ -139,15 +139,16 @@ STORE: tuple[Mutant, ...] = (
     Mutant(
         name="open reviews do not hold back the usual commit (SQLite)",
         file="store/sql/sqlite.sql",
-        old="""AND in_doubt_from <= ?6)
+        old="""AND in_doubt_from <= ?)
    AND NOT EXISTS (SELECT 1 FROM nottwice.reviews INDEXED BY nottwice_reviews_blocking
-                    WHERE workflow_id = ?1 AND status IN ('open', 'decided')
+                    WHERE workflow_id = ? AND status IN ('open', 'decided')
                       AND (kind NOT IN ('question', 'approval')
                            OR instr(decision_json, '"abort"') > 0))
 ON CONFLICT DO NOTHING
 
 -- :quick_receipt""",
-        new="""AND in_doubt_from <= ?6)
+        new="""AND in_doubt_from <= ?)
+   AND length(?) > 0
 ON CONFLICT DO NOTHING
 
 -- :quick_receipt""",
@@ -176,8 +177,8 @@ ON CONFLICT DO NOTHING
     Mutant(
         name="the usual commit of an overtaken epoch is let through (SQLite)",
         file="store/sql/sqlite.sql",
-        old="epoch = ?11 AND holder_id = ?12)\n\n-- The same for",
-        new="epoch >= ?11 AND holder_id = ?12)\n\n-- The same for",
+        old="epoch = ? AND holder_id = ?)\n\n-- The same for",
+        new="epoch >= ? AND holder_id = ?)\n\n-- The same for",
         tests=(
             "tests/store/sqlite/test_quick.py"
             "::test_the_quick_way_writes_nothing_for_who_is_not_the_holder",
@@ -187,14 +188,14 @@ ON CONFLICT DO NOTHING
     Mutant(
         name="a receipt may follow another attempt's intent (SQLite)",
         file="store/sql/sqlite.sql",
-        old="""AND input_hash = ?9 AND status = 'PENDING' AND attempt_id = ?10
+        old="""AND input_hash = ? AND status = 'PENDING' AND attempt_id = ?
    AND EXISTS (SELECT 1 FROM nottwice.runs
-                WHERE workflow_id = ?5 AND epoch = ?11 AND holder_id = ?12)
+                WHERE workflow_id = ? AND epoch = ? AND holder_id = ?)
 
 -- The same for""",
-        new="""AND input_hash = ?9 AND status = 'PENDING' AND attempt_id >= substr(?10, 1, 0)
+        new="""AND input_hash = ? AND status = 'PENDING' AND attempt_id >= substr(?, 1, 0)
    AND EXISTS (SELECT 1 FROM nottwice.runs
-                WHERE workflow_id = ?5 AND epoch = ?11 AND holder_id = ?12)
+                WHERE workflow_id = ? AND epoch = ? AND holder_id = ?)
 
 -- The same for""",
         tests=(
