@@ -83,6 +83,8 @@ deep: $(DEEP:%=deep-%) deep-properties
 # The soak tests last longer here than when pytest is called without make.
 deep-soak: export NOTTWICE_SOAK_SECONDS ?= 60
 deep-soak: export NOTTWICE_FLEET_SECONDS ?= 60
+# On a disk, and not in memory as make test (tests/conftest.py).
+$(DEEP:%=deep-%): export TMPDIR ?= /tmp
 $(DEEP:%=deep-%): deep-%: .venv/.dev
 	echo "pytest: deep-$*"
 	$(COMPILE)

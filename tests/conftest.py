@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
 import sys
+import tempfile
 import zlib
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -22,6 +25,13 @@ settings.register_profile("nottwice", deadline=None, max_examples=25)
 # `make deep-properties` tries this many.
 settings.register_profile("deep", deadline=None, max_examples=500)
 settings.load_profile("nottwice")
+
+# Each commit waits for the disk, some tens of thousands of times. What a SIGKILL leaves is in the
+# kernel, so memory is as good a disk as any. The tests in tests/store/ stay on the disk.
+MEMORY = Path("/dev/shm")
+if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 * 1024**3:
+    os.environ.setdefault("TMPDIR", str(MEMORY))
+    tempfile.tempdir = None
 
 # A shell script that starts tests in the background lets them ignore Ctrl-C, and so would every
 # process that a test interrupts.

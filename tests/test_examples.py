@@ -25,11 +25,14 @@ ROOT = Path(__file__).parents[1]
 LIMIT_SECONDS = 60.0
 
 
-def start(example: str | Path, folder: Path, *words: str) -> subprocess.Popen[str]:
+def program(example: str | Path, *words: str) -> list[str]:
     """``example``: its name, or the file of another version of it."""
-    file = str(ROOT / "examples" / f"{str(example).removesuffix('.py')}.py")
+    return [sys.executable, f"{ROOT / 'examples' / str(example).removesuffix('.py')}.py", *words]
+
+
+def start(example: str | Path, folder: Path, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, file, *words],
+        program(example, *words),
         env={**os.environ, "EXAMPLE_FOLDER": str(folder)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -38,10 +41,10 @@ def start(example: str | Path, folder: Path, *words: str) -> subprocess.Popen[st
 
 
 def run(example: str | Path, folder: Path, *words: str) -> str:
-    process = start(example, folder, *words)
-    output, errors = process.communicate(timeout=LIMIT_SECONDS)
-    assert process.returncode == 0, errors
-    return output
+    variables = {**os.environ, "EXAMPLE_FOLDER": str(folder)}
+    ended = starting.run(program(example, *words), env=variables)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
 
 
 def nottwice(*words: str) -> str:

@@ -88,6 +88,10 @@ def test_make_deep_tries_more_examples_of_every_property_than_make_test() -> Non
     assert deep.max_examples == 20 * usual.max_examples
 
 
+def test_make_deep_keeps_its_files_on_a_disk() -> None:
+    assert "$(DEEP:%=deep-%): export TMPDIR ?= /tmp" in MAKEFILE.splitlines()
+
+
 @pytest.mark.parametrize("target", ["quick", "test", *PARTS, "deep-properties"])
 def test_no_process_of_the_tests_compiles_nottwice_again(target: str) -> None:
     lines = planned(target).splitlines()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,23 @@ import pytest
 from nottwice.store.files.store import JsonFileStore
 from nottwice.store.sqlite.store import SqliteStore
 from tests.store.samples import NOW
+
+# Where a machine keeps temporary files on a disk, also if those of the tests are in memory.
+DISK = Path("/var/tmp")
+# They ask what a store answers. The others ask what it does to files.
+IN_MEMORY = ("test_conformance", "test_agreement")
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """A folder on a disk for the tests of these rooms."""
+    if request.path.stem in IN_MEMORY or not DISK.is_dir():
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(
+        prefix="nottwice-", dir=DISK, ignore_cleanup_errors=True
+    ) as place:
+        yield Path(place)
 
 
 @pytest.fixture
