@@ -9,7 +9,8 @@ SHELL := /bin/sh
 # nottwice again. tests/conftest.py forbids it where a stale copy could matter.
 export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test deep check crash mutants kills soak bench bench-peers clean FORCE
+.PHONY: help demo quick test deep newest-sdks check crash mutants kills soak bench bench-peers
+.PHONY: clean FORCE
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .SILENT:
@@ -32,6 +33,8 @@ DEEP := sweeps soak adapters
 COMPILE := .venv/bin/python -m compileall -q src
 # As many workers as the machine has cores, and one more (tests/conftest.py).
 PYTEST := .venv/bin/python -m pytest -q -n auto --dist worksteal -rs
+# What pyproject.toml pins because it gates a change; make newest-sdks tries the newest versions.
+SDKS := anthropic openai tenacity
 # How long make crash explores.
 BUDGET := 600s
 # How long each part of make soak kills.
@@ -51,11 +54,12 @@ help:
 	echo "make check        ruff, mypy and the house rules: before every commit"
 	echo "make test         ruff, mypy and the tests on all stores; ARGS=\"-k word\" is passed to pytest"
 	echo "make deep         what make test leaves out: $(DEEP:%=deep-%) deep-properties"
+	echo "make newest-sdks  what uses them, with the newest versions of $(SDKS)"
 	echo "make crash        our own agents killed everywhere; BUDGET=600s says for how long"
 	echo "make mutants      nottwice broken, one guard at a time: a test must notice (minutes)"
 	echo "make kills        graphs killed at every pair of places (an hour or more)"
 	echo "make soak         runs and workers killed at random; SECONDS=300 says for how long, each"
-	echo "make bench        the speed of the guard, beside bare SQLite, and of long runs of graphs"
+	echo "make bench        start-up, the speed of the guard beside bare SQLite, long runs of graphs"
 	echo "make bench-peers  the same work through similar libraries, each in .venv-peers"
 	echo "make clean        remove the environments and what the tools left behind"
 	echo
@@ -96,6 +100,12 @@ deep-properties: .venv/.dev
 	$(COMPILE)
 	$(PYTEST) -m hypothesis --hypothesis-profile deep $(ARGS)
 
+# The stamp is removed, so that the next target installs the pinned versions again.
+newest-sdks: .venv/.dev
+	rm .venv/.dev
+	.venv/bin/python $(PIP_INSTALL) --upgrade $(SDKS)
+	$(PYTEST) -m "not deep" tests/agent tests/test_guide_recipes.py $(ARGS)
+
 check: .venv/.dev
 	echo "ruff:   style and likely mistakes"
 	.venv/bin/python -m ruff check --quiet .
@@ -123,6 +133,7 @@ soak: .venv/.dev
 		tests/kill/test_fleet.py $(ARGS)
 
 bench: .venv/.dev
+	.venv/bin/python bench/startup.py
 	.venv/bin/python bench/run.py
 	.venv/bin/python bench/graphs.py
 	.venv/bin/python bench/worker.py

@@ -22,12 +22,13 @@ from nottwice.agent.provider import ModelReply, StopReason, Usage
 from nottwice.cli.commands.audit import _moment
 from nottwice.cli.inputs.json_input import parse_json
 from nottwice.cli.inputs.settings import Settings
+from nottwice.durations import parse_retry_after
 from nottwice.errors import LedgerCorrupt, NottwiceError, UsageError
 from nottwice.graphs.recorded import recorded_fingerprint
 from nottwice.model import values
 from nottwice.model.asked import Question, WantedCall, shown_in
 from nottwice.model.calendar import utc
-from nottwice.model.failure import Failure, parse_retry_after
+from nottwice.model.failure import Failure
 from nottwice.model.graphs.graph import parse_version, split_graph_id
 from nottwice.model.policy import in_millionths
 from nottwice.model.retention import Retention

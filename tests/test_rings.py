@@ -139,7 +139,7 @@ def test_every_target_that_the_workflow_makes_exists(workflow: dict[Any, Any]) -
         if "make " in line
     ]
     targets = {found[1] for found in made if found}
-    assert targets == {"test", "deep", "deep-adapters"}
+    assert targets == {"test", "deep", "deep-adapters", "newest-sdks"}
     for target in targets:
         planned(target)
 
@@ -151,6 +151,18 @@ def test_the_newest_frameworks_only_report(workflow: dict[Any, Any]) -> None:
         {"NOTTWICE_FRAMEWORKS": "newest"}
     ]
     assert "continue-on-error" not in workflow["jobs"]["rings"]
+
+
+def test_the_newest_versions_of_every_pinned_sdk_only_report(workflow: dict[Any, Any]) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    pinned = re.findall(
+        r"^(\w+)==", "\n".join(project["optional-dependencies"]["dev"]), re.MULTILINE
+    )
+    job = workflow["jobs"]["newest-sdks"]
+    assert job["continue-on-error"] is True
+    assert commands(job) == ["make newest-sdks PYTHON=python"]
+    assert pinned
+    assert f"--upgrade {' '.join(pinned)}\n" in planned("newest-sdks")
 
 
 def test_every_step_of_the_workflow_does_one_thing(workflow: dict[Any, Any]) -> None:

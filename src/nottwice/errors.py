@@ -49,6 +49,7 @@
     │       └─ UnmappedNode        nothing says where the run continues in the new version
     ├─ ToolFailure             a tool failed, and its failure is on record
     │   ├─ Retryable             nothing took effect; trying again may help
+    │   │   └─ InvalidRetryAfter   the wait that it asks for cannot be read
     │   ├─ Permanent             nothing took effect; trying again cannot help
     │   │   ├─ DeniedByPolicy      a policy refused to let the call be made (L9)
     │   │   ├─ RejectedByReviewer  a person refused to let the call be made (H3)
@@ -65,7 +66,11 @@ A message says what happened, what did not happen, and what to do next.
 
 from __future__ import annotations
 
+from datetime import timedelta
+from reprlib import repr as _short
 from typing import Any
+
+from nottwice.durations import read_wait
 
 
 class NottwiceError(Exception):
@@ -345,10 +350,39 @@ class ToolFailure(NottwiceError):
 
 
 class Retryable(ToolFailure):
-    """Nothing took effect; trying again may help. Tools may raise it, with ``retry_after``."""
+    """Nothing took effect; trying again may help. Tools may raise it, with ``retry_after``.
+
+    ``retry_after`` is the least time to wait: ``"30s"``, a timedelta, a number of seconds, or the
+    text of a Retry-After header. Anything else raises InvalidRetryAfter instead (P228).
+    """
 
     non_retryable = False
-    retry_after: float | None = None
+    retry_after: float | str | timedelta | None = None
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        retry_after: float | str | timedelta | None = None,
+        **facts: Any,
+    ) -> None:
+        if retry_after is None:
+            super().__init__(message, **facts)
+            return
+        # Only whether it can be read counts here, and a date can be read at any time.
+        if read_wait(retry_after, now=0.0) is None:
+            said = f"{message.rstrip('.')}. " if message else ""
+            raise InvalidRetryAfter(
+                f"{said}The wait that it asks for, retry_after={_short(retry_after)}, cannot be "
+                "read, so a further attempt does not wait for it. Write '30s', a number of "
+                "seconds, a datetime.timedelta, or the text of a Retry-After header.",
+                **facts,
+            )
+        super().__init__(message, retry_after=retry_after, **facts)
+
+
+class InvalidRetryAfter(Retryable):
+    """A tool raised ``Retryable`` with a wait that cannot be read. It is retried without it."""
 
 
 class Permanent(ToolFailure):

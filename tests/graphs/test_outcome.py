@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 import nottwice as nt
-from nottwice.graphs.outcome import Outcome, plain_outcome
+from nottwice.graphs.outcome import Outcome, marks, plain_outcome
 from nottwice.model import values
 from nottwice.model.failure import Failure, FailureClass
-from nottwice.model.run import Wait, WaitKind
+from nottwice.model.graphs.graph import DeclaredNode, Version, define
+from nottwice.model.run import LastVisit, StepRecord, StepStatus, Wait, WaitKind
 from tests.fakes import Host
 from tests.graphs.effects import graph, run
 
@@ -57,3 +58,33 @@ def test_everybody_gets_an_equal_outcome_and_a_state_of_their_own(host: Host) ->
     second.state["numbers"].append(2)
     with host.process() as ledger:
         assert flow.outcome("r", store=ledger) == first
+
+
+def visit(node_id: str, status: StepStatus, ordinal: int, visits: int = 1) -> LastVisit:
+    step = StepRecord("r", node_id, "flow@1.0.0/1", status, ordinal, 0.0)
+    return LastVisit(step, visits)
+
+
+def test_the_marks_of_nodes_are_not_those_of_steps_inside_of_them() -> None:
+    nodes = [DeclaredNode("fan", ["a", "b"], "meet"), *map(_declared, ("a", "b", "meet"))]
+    flow = define("flow", Version(1, 0, 0), nodes)
+    found = marks(
+        flow,
+        [
+            visit("fan", StepStatus.DONE, 1),
+            visit("/[0]/a", StepStatus.DONE, 2, visits=2),
+            visit("/[0]/a/meet", StepStatus.DONE, 3),
+            visit("/[1]/b[3]/meet", StepStatus.FAILED, 4),
+            visit("/[1]/a", StepStatus.IN_PROGRESS, 5),
+        ],
+    )
+    assert [(mark.node, mark.status, mark.visit) for mark in found] == [
+        ("fan", "done", 1),
+        ("a", "in_progress", 3),
+        ("b", "pending", 0),
+        ("meet", "pending", 0),
+    ]
+
+
+def _declared(name: str) -> DeclaredNode:
+    return DeclaredNode(name, None)

@@ -11,10 +11,7 @@ import pytest
 
 import nottwice as nt
 from nottwice.errors import UnknownRun, UsageError, WorkflowVersionMismatch
-from nottwice.graphs import running
-from nottwice.model.graphs.graph import DeclaredNode, Version, define
 from nottwice.model.review import Verb
-from nottwice.model.run import LastVisit, StepRecord, StepStatus
 from tests.fakes import Host, MortalStore
 from tests.graphs.effects import Crash, Effects, answer, arun, crash, graph, run
 
@@ -423,36 +420,6 @@ def test_a_run_whose_last_answer_is_there_is_advanced_by_whoever_comes(
     answer(host, "yes")
     assert run(host, flow).status == "completed"
     assert effects.done == ["pay"]
-
-
-def visit(node_id: str, status: StepStatus, ordinal: int, visits: int = 1) -> LastVisit:
-    step = StepRecord("r", node_id, "flow@1.0.0/1", status, ordinal, 0.0)
-    return LastVisit(step, visits)
-
-
-def test_the_marks_of_nodes_are_not_those_of_steps_inside_of_them() -> None:
-    nodes = [DeclaredNode("fan", ["a", "b"], "meet"), *map(_declared, ("a", "b", "meet"))]
-    flow = define("flow", Version(1, 0, 0), nodes)
-    found = running.marks(
-        flow,
-        [
-            visit("fan", StepStatus.DONE, 1),
-            visit("/[0]/a", StepStatus.DONE, 2, visits=2),
-            visit("/[0]/a/meet", StepStatus.DONE, 3),
-            visit("/[1]/b[3]/meet", StepStatus.FAILED, 4),
-            visit("/[1]/a", StepStatus.IN_PROGRESS, 5),
-        ],
-    )
-    assert [(mark.node, mark.status, mark.visit) for mark in found] == [
-        ("fan", "done", 1),
-        ("a", "in_progress", 3),
-        ("b", "pending", 0),
-        ("meet", "pending", 0),
-    ]
-
-
-def _declared(name: str) -> DeclaredNode:
-    return DeclaredNode(name, None)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nottwice as nt
+from nottwice.errors import InvalidTool
 from nottwice.model.failure import Failure, FailureClass
 from nottwice.model.retry import NO_RETRY, RetryPolicy
 
@@ -159,3 +161,15 @@ def test_a_policy_that_makes_no_sense_is_refused_with_the_rule(choice: dict[str,
 def test_a_delay_is_not_computed_from_nonsense(count: int, unit: float) -> None:
     with pytest.raises(nt.errors.UsageError, match="nothing was scheduled"):
         RetryPolicy().delay_seconds(failed(), failed_attempts=count, random_unit=unit)
+
+
+def test_a_wait_is_a_number_of_seconds_or_a_duration() -> None:
+    written = RetryPolicy(
+        first_seconds="500ms", most_seconds=timedelta(seconds=30), most_retry_after_seconds="5m"
+    )
+    assert written == RetryPolicy(
+        first_seconds=0.5, most_seconds=30.0, most_retry_after_seconds=300.0
+    )
+    for given_wait in ("30 seconds", "soon", timedelta(seconds=-1)):
+        with pytest.raises(InvalidTool, match=r"most_seconds.*'30s'"):
+            RetryPolicy(most_seconds=given_wait)

@@ -32,6 +32,7 @@ from nottwice.model.values import (
     hash_of,
     is_plain,
     parse,
+    same_types,
 )
 
 VECTORS = Path(__file__).parent.parent / "vectors" / "jcs"
@@ -450,3 +451,9 @@ def test_an_exhausted_stack_is_never_mistaken_for_a_corrupt_ledger() -> None:
         else:
             outcomes.add("read")
     assert outcomes == {"exhausted", "read"}
+
+
+def test_same_types_looks_all_the_way_down() -> None:
+    assert same_types({"a": [1, "x", {"b": None}]}, {"a": [2, "y", {"b": None}]})
+    for other in ({"a": [1.0]}, {"b": [1]}, {"a": [1, 2]}, {"a": [True]}, {"a": (1,)}):
+        assert not same_types({"a": [1]}, other)

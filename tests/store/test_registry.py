@@ -73,6 +73,47 @@ def test_a_command_creates_no_ledger_in_a_store_of_another_package(tmp_path: Pat
     assert not ledger.exists()
 
 
+PREVIEW = """
+
+def preview(url):
+    return int(url.rpartition("=")[2]), 3
+
+open_folder.preview = preview
+"""
+
+
+def check(site: Path, url: str) -> subprocess.CompletedProcess[str]:
+    return run(site, "-m", "nottwice", "check", "--store", url)
+
+
+def test_check_asks_a_store_of_another_package_for_its_format_and_opens_nothing(
+    tmp_path: Path,
+) -> None:
+    """P216."""
+    site, ledger = tmp_path / "site", tmp_path / "ledger"
+    install(site)
+    url = f"folder://ann:hunter2@{ledger}"
+    silent = check(site, url)
+    assert (silent.returncode, silent.stderr) == (0, "")
+    assert "its store does not tell its format" in " ".join(silent.stdout.split())
+    with (site / "folder_ledger.py").open("a") as module:
+        module.write(PREVIEW)
+    same, older, newer = (check(site, f"{url}?format={number}") for number in (3, 2, 4))
+    assert (same.returncode, older.returncode, newer.returncode) == (0, 0, 3)
+    assert "format 3, as this nottwice writes it" in " ".join(same.stdout.split())
+    assert "format 2 → 3 at next open" in " ".join(older.stdout.split())
+    assert "has format 4, and its store writes format 3" in " ".join(newer.stdout.split())
+    assert "hunter2" not in silent.stdout + same.stdout + older.stdout + newer.stdout
+    assert not ledger.exists()
+
+
+def test_check_names_a_store_that_cannot_be_loaded(tmp_path: Path) -> None:
+    install(tmp_path, names="broken = no_such_module:open_it")
+    refused = check(tmp_path, "broken://x")
+    assert refused.returncode == 1
+    assert "no_such_module:open_it" in " ".join(refused.stderr.split())
+
+
 def test_a_scheme_that_no_package_has_is_refused_by_name(tmp_path: Path) -> None:
     listed = run(tmp_path, "-m", "nottwice", "runs", "--store", f"folder://{tmp_path / 'ledger'}")
     assert "'folder' is not a store that this version knows" in listed.stderr

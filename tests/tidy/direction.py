@@ -1,6 +1,6 @@
 """Do imports point one way? From the outer rooms to the inner ones, never back, never around.
 
-    errors <- model <- store <- engine <- guard <- graphs
+    durations <- errors <- model <- store <- engine <- guard <- graphs
            <- versions, reviews, agent, policy, recipes, worker <- views
            <- adapters, testing, cli, web
 
@@ -18,6 +18,7 @@ from graphlib import CycleError, TopologicalSorter
 from tests.tidy.source import PACKAGE, Finding, Tree, modules, room_of
 
 TIERS = (
+    ("durations",),
     ("errors",),
     ("model",),
     ("store",),
@@ -40,7 +41,7 @@ ALLOWED_NEIGHBOURS = {("cli", "testing"), ("__main__", "cli")}
 TERMINALS = ("argparse", "click", "jinja2", "rich", "starlette", "typer")
 
 # Rooms that someone must be able to trust by reading them and Python's own documentation.
-STANDARD_LIBRARY_ONLY = ("errors", "model", "store", "engine")
+STANDARD_LIBRARY_ONLY = ("durations", "errors", "model", "store", "engine")
 # A store that needs a driver says so here; the SQLite, memory and JSON file stores do not.
 STORES_WITH_A_DRIVER = ("store/postgres",)
 

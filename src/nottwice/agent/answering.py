@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from nottwice.errors import UsageError
 from nottwice.guard.arguments.annotations import describe
-from nottwice.guard.plain_data.codec import build_adapter, explain, restore
+from nottwice.guard.plain_data.typed_form import build_adapter, explain, restore
 from nottwice.model import values
 
 _FENCED = re.compile(r"```(?:json)?\s*\n(?P<json>.*?)```", re.DOTALL)

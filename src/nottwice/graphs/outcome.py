@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any, Generic, Literal, TypeVar
 
+from nottwice.model.call import child_node
 from nottwice.model.failure import Failure
+from nottwice.model.graphs.graph import GraphDefinition
+from nottwice.model.graphs.position import around
+from nottwice.model.places import was_left
 from nottwice.model.records import frozen_record
 from nottwice.model.review import Review
-from nottwice.model.run import RunRecord, Wait
+from nottwice.model.run import LastVisit, RunRecord, StepRecord, StepStatus, Wait
 
 S = TypeVar("S")
+_BRANCH = re.compile(r"^/\[\d+\]/")
 Status = Literal["queued", "running", "waiting", "completed", "failed", "aborted", "removed"]
 """What a run can be; the values of ``RunStatus``."""
 
@@ -72,3 +80,27 @@ def plain_outcome(outcome: Outcome[Any], state: Any) -> dict[str, Any]:
         "version": outcome.version,
         "failure": None if outcome.failure is None else outcome.failure.to_plain(),
     }
+
+
+def marks(
+    graph: GraphDefinition, visited: list[LastVisit], *, bound: str | None = None
+) -> Iterator[NodeMark]:
+    """Yield every node with its status. Nodes without a visit are pending.
+
+    After a migration, finished visits still count, and visits that the migration left do not.
+    """
+    last: dict[str, StepRecord] = {}
+    visits: Counter[str] = Counter()
+    for visit in visited:
+        # The node id of a branch starts with its index.
+        where = _BRANCH.sub("", visit.step.node_id)
+        left = was_left(visit.step, bound)
+        if not left:
+            last[where] = visit.step
+        visits[where] += visit.visits - left
+    for node in graph.nodes:
+        where = child_node(around(node, None), node.step)
+        step = last.get(where)
+        status = step.status if step is not None else StepStatus.PENDING
+        error = step.failure.message if step is not None and step.failure else None
+        yield NodeMark(node.name, status.value, visits[where], error)

@@ -25,7 +25,7 @@ from typing import Any
 import typing_extensions
 from pydantic import BaseModel, TypeAdapter
 
-from nottwice.guard.plain_data.codec import build_adapter, restore
+from nottwice.guard.plain_data.typed_form import build_adapter, restore
 from nottwice.model.saving.frozen import FROZEN, FrozenDict, FrozenList
 
 _ATOMS = (

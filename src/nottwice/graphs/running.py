@@ -5,8 +5,6 @@ Only resuming needs code that fits the run. Any version, or none, can report how
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -22,7 +20,7 @@ from nottwice.errors import (
 )
 from nottwice.graphs.binding import Printed, check_unchanged
 from nottwice.graphs.cancel import cancel_children
-from nottwice.graphs.outcome import NodeMark, Outcome, status_text
+from nottwice.graphs.outcome import NodeMark, Outcome, marks, status_text
 from nottwice.graphs.policed import Bonds, check_policed, policies_of
 from nottwice.graphs.readiness import can_go_on, is_ready
 from nottwice.graphs.recorded import recorded_definition
@@ -31,20 +29,11 @@ from nottwice.graphs.undeployed import version_mismatch
 from nottwice.guard import registry
 from nottwice.guard.ledger import Ledger
 from nottwice.model import values
-from nottwice.model.call import check_id, child_node
+from nottwice.model.call import check_id
 from nottwice.model.graphs.graph import GraphDefinition, split_graph_id
-from nottwice.model.graphs.position import around
-from nottwice.model.places import was_left
 from nottwice.model.records import frozen_record
 from nottwice.model.review import MIGRATE, Review
-from nottwice.model.run import (
-    GraphRecord,
-    LastVisit,
-    RunRecord,
-    RunStatus,
-    StepRecord,
-    StepStatus,
-)
+from nottwice.model.run import GraphRecord, RunRecord, RunStatus
 from nottwice.model.saving.cadence import Cadence
 from nottwice.model.saving.frozen import thaw
 from nottwice.model.saving.image import load_image
@@ -52,7 +41,6 @@ from nottwice.model.tool import Duration, parse_duration, timeout_seconds
 from nottwice.store.interface import Store, check_not_removed
 
 POLL_SECONDS = 0.2
-_BRANCH = re.compile(r"^/\[\d+\]/")
 
 
 class Runnable(Printed, Protocol):
@@ -407,27 +395,3 @@ def open_reviews(store: Store, run_id: str) -> Iterator[Review]:
     for child in store.children(run_id):
         if child.status is RunStatus.WAITING:
             yield from open_reviews(store, child.workflow_id)
-
-
-def marks(
-    graph: GraphDefinition, visited: list[LastVisit], *, bound: str | None = None
-) -> Iterator[NodeMark]:
-    """Yield every node with its status. Nodes without a visit are pending.
-
-    After a migration, finished visits still count, and visits that the migration left do not.
-    """
-    last: dict[str, StepRecord] = {}
-    visits: Counter[str] = Counter()
-    for visit in visited:
-        # The node id of a branch starts with its index.
-        where = _BRANCH.sub("", visit.step.node_id)
-        left = was_left(visit.step, bound)
-        if not left:
-            last[where] = visit.step
-        visits[where] += visit.visits - left
-    for node in graph.nodes:
-        where = child_node(around(node, None), node.step)
-        step = last.get(where)
-        status = step.status if step is not None else StepStatus.PENDING
-        error = step.failure.message if step is not None and step.failure else None
-        yield NodeMark(node.name, status.value, visits[where], error)

@@ -22,7 +22,8 @@ from pydantic import AliasChoices, BaseModel, TypeAdapter
 from nottwice.engine.advance import Ending
 from nottwice.errors import InvalidArguments, InvalidGraph, NotPlainData
 from nottwice.graphs.parts import parts_of
-from nottwice.guard.plain_data.codec import Codec, build_adapter, explain, restore
+from nottwice.guard.plain_data.codec import Codec
+from nottwice.guard.plain_data.typed_form import build_adapter, explain, restore
 from nottwice.model import values
 from nottwice.model.records import frozen_record
 from nottwice.model.saving.frozen import (

@@ -8,13 +8,11 @@ is recorded about a failure is plain, bounded text; nothing here reads a clock o
 from __future__ import annotations
 
 import enum
-import math
 import re
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
-from email.utils import parsedate_tz
 from typing import assert_never
 
+from nottwice.durations import plain_seconds, read_wait
 from nottwice.errors import (
     Ambiguous,
     LedgerCorrupt,
@@ -58,7 +56,7 @@ class Failure:
     def __post_init__(self) -> None:
         object.__setattr__(self, "error_type", _safe(self.error_type, most=_MOST_TYPE_CHARACTERS))
         object.__setattr__(self, "message", _safe(self.message, most=_MOST_MESSAGE_CHARACTERS))
-        object.__setattr__(self, "retry_after_seconds", plain_wait(self.retry_after_seconds))
+        object.__setattr__(self, "retry_after_seconds", plain_seconds(self.retry_after_seconds))
 
     def to_plain(self) -> dict[str, object]:
         return {
@@ -119,7 +117,7 @@ def classify(
         failure_class = FailureClass.AMBIGUOUS if effectful else _classic(error)
     wait = None
     if failure_class is FailureClass.RETRYABLE:
-        wait = plain_wait(read_attribute(said, "retry_after"), now=now)
+        wait = read_wait(read_attribute(said, "retry_after"), now=now)
         wait = _wait_of(error, now=now) if wait is None else wait
     text = _text(error)
     return Failure(
@@ -234,7 +232,7 @@ def _wait_of(error: BaseException, *, now: float) -> float | None:
             _header(link, "Retry-After"),
         )
         for wish in wishes:
-            wait = plain_wait(wish, now=now)
+            wait = read_wait(wish, now=now)
             if wait is not None:
                 return wait
     return None
@@ -288,42 +286,7 @@ def single_request(error: BaseException) -> FailureClass | None:
             assert_never(sign)
 
 
-# ---- Retry-After -----------------------------------------------------------------------------
-
-
-def parse_retry_after(text: str, *, now: float) -> float | None:
-    """Read a Retry-After header, seconds or an HTTP date, as seconds from ``now``. Else None."""
-    text = text.strip()
-    # A fraction and a sign are outside the standard, but they are sent, and their meaning is plain.
-    # Only ASCII digits count: float() would also take "1_0", "1e3" and "nan".
-    if re.fullmatch(r"[+-]?[0-9]{1,400}(\.[0-9]{1,400})?", text):
-        return plain_wait(float(text))
-    try:
-        parts = parsedate_tz(text)
-        if parts is None:
-            return None
-        year, month, day, hour, minute, second = parts[:6]
-        # A leap second is legal in a date and unknown to datetime.
-        moment = datetime(year, month, day, hour, minute, min(second, 59), tzinfo=UTC)
-        return plain_wait(moment.timestamp() - (parts[9] or 0) - now)
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
-
-
 # ---- Odd values made plain --------------------------------------------------------------------
-
-
-def plain_wait(value: object, *, now: float | None = None) -> float | None:
-    """Return the stated wait in seconds. Nonsense is None, the past is 0."""
-    if isinstance(value, str) and now is not None:
-        return parse_retry_after(value, now=now)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        seconds = float(value)
-    except OverflowError:
-        return None
-    return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
 def _type_name(value: object) -> str:

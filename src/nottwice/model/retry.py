@@ -7,9 +7,12 @@ clock or uses randomness: the caller passes the number. Promise kept here: P131.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
+from datetime import timedelta
+from typing import TYPE_CHECKING
 
+from nottwice.durations import plain_seconds, read_duration
 from nottwice.errors import InvalidTool, UsageError
-from nottwice.model.failure import Failure, FailureClass, plain_wait
+from nottwice.model.failure import Failure, FailureClass
 from nottwice.model.records import frozen_record
 
 
@@ -19,6 +22,7 @@ class RetryPolicy:
 
     ``attempts`` counts the attempts that ended with an error, including the first. ``reissues``
     limits how often a call in doubt is sent again because its process died; then a person is asked.
+    A wait is a number of seconds or a duration, ``"500ms"``.
     """
 
     attempts: int = 4
@@ -29,14 +33,30 @@ class RetryPolicy:
     most_seconds: float = 30.0
     most_retry_after_seconds: float = 300.0
 
+    if TYPE_CHECKING:
+        # A duration becomes a number when the policy is made, so the fields are numbers.
+        def __init__(
+            self,
+            attempts: int = 4,
+            *,
+            reissues: int = 10,
+            first_seconds: float | str | timedelta = 0.5,
+            factor: float = 2.0,
+            most_seconds: float | str | timedelta = 30.0,
+            most_retry_after_seconds: float | str | timedelta = 300.0,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         if not _is_whole(self.attempts, least=1):
             self._refuse("attempts", "a whole number of at least 1; the first attempt counts")
         if not _is_whole(self.reissues, least=0):
             self._refuse("reissues", "a whole number of at least 0")
         for name in ("first_seconds", "most_seconds", "most_retry_after_seconds"):
-            if not _is_number(getattr(self, name), least=0.0):
-                self._refuse(name, "a finite number of at least 0")
+            given: object = getattr(self, name)
+            seconds = read_duration(given) if isinstance(given, str | timedelta) else given
+            if not _is_number(seconds, least=0.0):
+                self._refuse(name, "a number of at least 0, or a duration such as '30s'")
+            object.__setattr__(self, name, seconds)
         if not _is_number(self.factor, least=1.0):
             self._refuse("factor", "a finite number of at least 1")
         if self.first_seconds > self.most_seconds:
@@ -104,7 +124,7 @@ def _is_whole(value: object, *, least: int) -> bool:
 
 
 def _is_number(value: object, *, least: float) -> bool:
-    seconds = plain_wait(value)
+    seconds = plain_seconds(value)
     return seconds is not None and seconds == value and seconds >= least
 
 

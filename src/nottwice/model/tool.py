@@ -6,11 +6,11 @@ tool is declared; the record carries that as functions.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Literal
 
+from nottwice.durations import read_duration
 from nottwice.errors import InvalidTool
 from nottwice.model.call import Call, StoredResult
 from nottwice.model.decision import Answer
@@ -19,8 +19,6 @@ from nottwice.model.records import frozen_record
 from nottwice.model.replay_class import ReplayClass
 from nottwice.model.retry import RetryPolicy
 
-_UNITS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
-_DURATION = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|min|m|h|d|w)\s*")
 Duration = str | timedelta
 """A duration: ``"24h"``, or a timedelta. A bare number would be read as hours and mean seconds."""
 Repeat = Literal["ask", "free", "never"]
@@ -120,13 +118,10 @@ class Tool:
 def parse_duration(duration: Duration, *, what: str) -> float:
     """Return the seconds of ``"30s"``, ``"24h"``, ``"7d"`` or a timedelta. A number has no unit."""
     given: Any = duration
-    if isinstance(given, timedelta):
-        seconds = given.total_seconds()
-    elif isinstance(given, str):
-        match = _DURATION.fullmatch(given)
-        if match is None:
-            raise InvalidTool(f"{what}={_shown(given)} is not a duration. {_UNITS_NEEDED}")
-        seconds = float(match[1]) * _UNITS[match[2]]
+    if isinstance(given, str | timedelta):
+        seconds = read_duration(given)
+        if seconds is None:
+            raise InvalidTool(f"{what}={given!r} is not a duration. {_UNITS_NEEDED}")
     elif isinstance(given, int | float) and not isinstance(given, bool):
         raise InvalidTool(f"{what}={_shown(given)} has no unit. {_UNITS_NEEDED}")
     else:
@@ -146,6 +141,6 @@ _UNITS_NEEDED = (
 )
 
 
-def _shown(given: str | float) -> str:
+def _shown(given: float) -> str:
     # A huge number is not even spelled: Python refuses to write thousands of digits.
     return "a huge number" if isinstance(given, int) and abs(given) > 1e20 else repr(given)

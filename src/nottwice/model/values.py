@@ -85,6 +85,17 @@ def holds_frozen(value: object) -> bool:
     return found >= 0 and bool(found & HOLDS_FROZEN)
 
 
+def same_types(one: Any, other: Any) -> bool:
+    """Whether two values have equal types all the way down; the scalars in them may differ."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return list(one) == list(other) and all(same_types(one[key], other[key]) for key in one)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(same_types, one, other))
+    return True
+
+
 def encode(value: object) -> str:
     """Return the stored JSON text. Unlike canonical, it keeps key order and 10 and 10.0 apart."""
     if _survey(value) < 0:

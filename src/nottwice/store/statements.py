@@ -6,9 +6,9 @@ of a table come from its declaration, so a new column need not be added to every
 
 from __future__ import annotations
 
-import importlib.resources
 import re
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from nottwice.store import tables
@@ -16,7 +16,7 @@ from nottwice.store import tables
 Parameters = Sequence[Any] | dict[str, Any]
 Statement = tuple[str, Parameters]
 """The text of a statement, and its parameters."""
-_FILES = importlib.resources.files("nottwice.store") / "sql"
+_FILES = Path(__file__).parent / "sql"
 _NAME = re.compile(r"^-- :(\w+)$", re.MULTILINE)
 _COMMENT = re.compile(r"^--.*\n?", re.MULTILINE)
 _BRACES = re.compile(r"\{([a-z_.:?]+)\}")

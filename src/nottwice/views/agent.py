@@ -8,12 +8,8 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from nottwice.agent.hearing import MESSAGE
-from nottwice.agent.messages import described, from_payload
-from nottwice.agent.state import RunState
-from nottwice.agent.workers import costed
 from nottwice.engine.upkeep.history import load_whole
 from nottwice.graphs.recorded import recorded_fingerprint
 from nottwice.model import values
@@ -21,6 +17,12 @@ from nottwice.model.records import frozen_record
 from nottwice.model.run import RunRecord
 from nottwice.model.saving.frozen import thaw
 from nottwice.store.interface import Store
+
+if TYPE_CHECKING:
+    from nottwice.agent.state import RunState
+else:
+    # Most runs are not runs of an agent, so the room is imported for those that are (P226).
+    RunState = Any
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
@@ -63,6 +65,9 @@ def agent_of(store: Store, run: RunRecord) -> AgentView | None:
 
 def agent_view(store: Store, run_id: str, plain: Mapping[str, Any]) -> AgentView:
     """The state of an agent's run, with what its workers and its lost requests cost."""
+    from nottwice.agent.state import RunState
+    from nottwice.agent.workers import costed
+
     state = costed(store, run_id, RunState(plain))
     return AgentView(
         goal=state.goal,
@@ -86,6 +91,9 @@ def agent_view(store: Store, run_id: str, plain: Mapping[str, Any]) -> AgentView
 
 def _unanswered(store: Store, run_id: str, state: RunState) -> list[str]:
     """What the user has said to a run and its state does not have, because the run waits, say."""
+    from nottwice.agent.hearing import MESSAGE
+    from nottwice.agent.messages import described, from_payload
+
     known = Counter(described(message) for message in state.heard)
     found: list[str] = []
     for event in store.events(run_id, MESSAGE):

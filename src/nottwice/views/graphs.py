@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from nottwice.engine.upkeep import history as versions
-from nottwice.graphs.outcome import NodeMark
+from nottwice.graphs.outcome import NodeMark, marks
 from nottwice.graphs.recorded import recorded_definition
-from nottwice.graphs.running import marks
 from nottwice.guard.ledger import Ledger
 from nottwice.model import values
 from nottwice.model.call import ROOT_NODE

@@ -16,8 +16,12 @@ class FormatView:
 
     location: Annotated[str, "where the ledger is"]
     kind: Annotated[str, "schema of a database, format of JSON files"]
-    found: Annotated[int, "its number; 0 if nothing is in it yet"]
-    known: Annotated[int, "the number that this nottwice writes, to which the next open brings it"]
+    found: Annotated[
+        int | None, "its number; 0 if nothing is in it yet, null if its store does not tell"
+    ]
+    known: Annotated[
+        int | None, "the number that the next open brings it to, as nottwice writes it, or null"
+    ]
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ImportString, SecretStr
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ImportString,
+    SecretStr,
+    TypeAdapter,
+    ValidationError,
+)
 
 from nottwice.errors import InvalidArguments
 from nottwice.guard.arguments.validation import Validator
@@ -112,3 +121,35 @@ def test_recorded_data_is_read_as_json_where_a_model_is_strict() -> None:
 def test_a_secret_stays_a_secret() -> None:
     checked = Validator({"token": SecretStr}, tool="t").check({"token": "hunter2"})
     assert checked == {"token": SecretStr("hunter2")}
+
+
+SCALARS: list[Any] = [str, int, float, bool, type(None), Any, str | None, int | float, bool | int]
+VALUES: list[Any] = ["", "7", "\ud800", "ü", 0, 7, 10**30, 1.5, float("inf"), True, False, None]
+
+
+class Name(str):
+    """A text that is more than a text."""
+
+
+@pytest.mark.parametrize("annotation", SCALARS, ids=str)
+@pytest.mark.parametrize("value", [*VALUES, Name("x"), b"x", [1]], ids=ascii)
+def test_a_scalar_means_what_pydantic_says_it_means(annotation: Any, value: Any) -> None:
+    """P226: a scalar of the right type is taken as it is, and anything else is validated."""
+    validator = Validator({"a": annotation}, tool="t")
+    try:
+        expected: Any = TypeAdapter(annotation).validate_python(value)
+    except ValidationError:
+        with pytest.raises(InvalidArguments, match=r"'a.* does not fit"):
+            validator.check({"a": value})
+        return
+    found = validator.check({"a": value})["a"]
+    assert (type(found), found) == (type(expected), expected)
+
+
+def test_scalars_come_in_the_order_of_the_signature_and_only_what_was_given() -> None:
+    validator = Validator({"a": int, "b": str | None, "c": Any}, tool="t")
+    given = {"c": [1], "a": 1}
+    found = validator.check(given)
+    assert list(found.items()) == [("a", 1), ("c", [1])]
+    assert found is not given
+    assert validator.check_recorded({"b": None, "a": 2}) == {"a": 2, "b": None}

@@ -22,6 +22,7 @@ from nottwice.store.sqlite.schema import (
     version_of,
 )
 from nottwice.store.sqlite.store import SqliteStore
+from tests.store.kept_ledgers import FOLDER
 from tests.store.samples import NOW, note, noted
 
 NEWEST = known_scripts()[-1].number
@@ -99,7 +100,8 @@ def test_a_ledger_without_tables_is_corrupt(connection: sqlite3.Connection, vers
             judge(connection, "here")
 
 
-UNPREFIXED = Path(__file__).parent.parent / "unprefixed.sql"
+# The first schema as development versions wrote it.
+UNPREFIXED = (FOLDER / "0001.sql").read_text(encoding="utf-8").replace("nottwice_", "")
 
 
 @pytest.mark.parametrize("version", [1, 9])
@@ -107,7 +109,7 @@ def test_a_ledger_of_a_development_version_is_refused_untouched(
     path: Path, connection: sqlite3.Connection, version: int
 ) -> None:
     """P218: its tables had no prefix, and it is not taken for a fresh one."""
-    connection.executescript(UNPREFIXED.read_text(encoding="utf-8"))
+    connection.executescript(UNPREFIXED)
     connection.execute("PRAGMA user_version = " + str(version))
     before = path.read_bytes()
     with pytest.raises(StoreError, match=r"development version.*Nothing was changed.*--store"):

@@ -9,7 +9,6 @@ import click
 from nottwice.cli.inputs.deployed import named_ledger
 from nottwice.cli.inputs.options import all_option
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
-from nottwice.cli.render.agent import agent_facts, show_conversation
 from nottwice.cli.render.output import (
     show_facts,
     show_how_to_resume,
@@ -79,6 +78,9 @@ def show(settings: Settings, run_id: str, limit: int, show_all: bool) -> None:
     _show_next(details, reasons, commands)
     show_line()
     if details.agent is not None:
+        # Only for a run of an agent, because this loads its room (P226).
+        from nottwice.cli.render.agent import show_conversation
+
         whole = commands.command("show --all", name)
         show_conversation(details.agent, limit=None if show_all else limit, whole=whole)
         show_line()
@@ -108,7 +110,7 @@ def _show_summary(details: RunDetails) -> None:
             ("parent", run.parent),
             ("forked from", run.origin),
             ("checkpoints", _checkpoints_text(details)),
-            *([] if details.agent is None else agent_facts(details.agent.state)),
+            *_agent_facts(details),
             *(("child", f"{child.run_id}, {child.state}") for child in details.children),
             ("failure", None if run.failure is None else shorten(run.failure)),
             ("aborted", details.aborted),
@@ -121,6 +123,14 @@ def _show_summary(details: RunDetails) -> None:
             ),
         ),
     )
+
+
+def _agent_facts(details: RunDetails) -> list[tuple[str, object]]:
+    if details.agent is None:
+        return []
+    from nottwice.cli.render.agent import agent_facts
+
+    return agent_facts(details.agent.state)
 
 
 def _checkpoints_text(details: RunDetails) -> str | None:

@@ -21,6 +21,7 @@ from nottwice.model.records import frozen_record
 RETURN = "return"
 _NAME = re.compile(r"[^\W\d]\w*")
 _LOCAL = ".<locals>."
+_BUILT_IN = frozenset({str, int, float, bool, type(None), list, dict, tuple})
 
 
 @frozen_record(frozen=True, slots=True)
@@ -103,6 +104,17 @@ def read_into_lists(annotation: Any) -> Any:
     if origin is typing.Annotated:
         return typing.Annotated[(read_into_lists(parts[0]), *annotation.__metadata__)]
     return annotation
+
+
+def is_built_in(annotation: Any) -> bool:
+    """Whether a type consists of Python's own types for plain data, as `dict[str, int]` does."""
+    origin = typing.get_origin(annotation)
+    if origin is None:
+        # The metaclass is asked first, because a class with one of its own may compare as it likes.
+        return annotation is Any or (type(annotation) is type and annotation in _BUILT_IN)
+    if origin not in (list, dict, tuple, typing.Union, UnionType):
+        return False
+    return all(part is Ellipsis or is_built_in(part) for part in typing.get_args(annotation))
 
 
 def describe(annotation: Any) -> str:

@@ -15,13 +15,12 @@ from collections.abc import Callable, Collection, Mapping
 from types import UnionType
 from typing import Any, Literal
 
-import typing_extensions
-
 from nottwice.errors import InvalidTool, NotPlainData
 from nottwice.guard.arguments.annotations import (
     RETURN,
     Annotations,
     capture_local_names,
+    is_built_in,
     read_into_lists,
     read_signature,
     resolve,
@@ -36,7 +35,6 @@ from nottwice.guard.arguments.secrets import (
 )
 from nottwice.guard.arguments.validation import Validator
 from nottwice.guard.plain_data.codec import Codec
-from nottwice.guard.plain_data.flatten import same_types
 from nottwice.model import values
 from nottwice.model.records import frozen_record, light_record
 from nottwice.model.saving.frozen import thaw
@@ -45,7 +43,6 @@ _KIND = inspect.Parameter
 _SCALARS = (str, int, float, bool)
 _LEAVES = frozenset({*_SCALARS, type(None)})
 _LEFT_ALONE = (*_LEAVES, Any, object, dict)
-_UNPACK = (typing.Unpack, typing_extensions.Unpack)
 _NOTHING_RAN = "The tool was not run."
 
 
@@ -168,7 +165,7 @@ class Signature:
         checked = prepared.validator.check_recorded(given)
         return self._parameters.arrange(
             {
-                name: given[name] if same_types(given[name], value) else value
+                name: given[name] if values.same_types(given[name], value) else value
                 for name, value in checked.items()
             }
         )
@@ -371,11 +368,18 @@ class Signature:
             normal=copy.deepcopy(normal),
             has_containers=any(type(each) in (list, dict) for each in plain.values()),
             reordering=tuple(name for name, each in types.items() if _may_reorder(each)),
-            result=Codec(found.types.get(RETURN, Any), where=f"the result of tool {self._tool!r}"),
+            result=self._result_codec(found.types.get(RETURN, Any)),
             secrets=secrets,
             result_is_secret=holds_secret(found.types.get(RETURN, Any)),
             notes=(*found.notes, *validator.notes),
         )
+
+    def _result_codec(self, annotation: Any) -> Codec:
+        codec = Codec(annotation, where=f"the result of tool {self._tool!r}")
+        if not is_built_in(annotation):
+            # Now, before the effect: a call is in doubt until its result is recorded.
+            codec.prepare()
+        return codec
 
 
 @frozen_record(frozen=True, slots=True)
@@ -417,10 +421,17 @@ def _type_of(parameter: inspect.Parameter, annotation: Any) -> Any:
     if parameter.kind is _KIND.VAR_POSITIONAL:
         return list[annotation]
     if parameter.kind is _KIND.VAR_KEYWORD:
-        if typing.get_origin(annotation) in _UNPACK:
+        if _is_unpacked(typing.get_origin(annotation)):
             return typing.get_args(annotation)[0]
         return dict[str, annotation]
     return read_into_lists(annotation)
+
+
+def _is_unpacked(origin: Any) -> bool:
+    # Before Python 3.12, typing_extensions has one of its own. Only `**` parameters need it (P226).
+    import typing_extensions
+
+    return origin in (typing.Unpack, typing_extensions.Unpack)
 
 
 def _may_reorder(annotation: Any) -> bool:

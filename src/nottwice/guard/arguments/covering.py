@@ -13,8 +13,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-import pydantic
-
 from nottwice.engine import hiding
 from nottwice.engine.drivers import drive
 from nottwice.engine.secret_key import key_of_run
@@ -77,12 +75,15 @@ def cover(
                 made[name] = replace_secrets(value, shapes[name], make)
         return made
 
+    # Only here: only a call with secrets needs pydantic for them (P226).
+    from pydantic import SecretStr
+
     plain = covered(bound.plain, found.append)
     # A volatile secret of a type that is never recorded is missing there, but must be hidden, too.
     found += [
         value.get_secret_value()
         for value in map(bound.values.get, volatile)
-        if isinstance(value, pydantic.SecretStr)
+        if isinstance(value, SecretStr)
     ]
     secrets = Known()
     secrets.learn(found)

@@ -3,6 +3,9 @@
 pydantic's ``SecretStr``, ``SecretBytes`` and ``Secret[T]`` are secret without a mark. A mark counts
 anywhere: in a list, a dict, a dataclass, a model. If nottwice cannot tell which part of the
 recorded form belongs to a mark, the whole of it is secret. Promise kept here: P101.
+
+Python's own types hold no secrets. Only other types need pydantic and typing_extensions, so the
+functions that look at them import the two (P226).
 """
 
 from __future__ import annotations
@@ -13,10 +16,12 @@ import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import UnionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pydantic
-import typing_extensions
+from nottwice.guard.arguments.annotations import is_built_in
+
+if TYPE_CHECKING:
+    import pydantic
 
 
 class Secret:
@@ -93,32 +98,26 @@ def _holds(shape: Shape, seen: set[int]) -> bool:
 
 
 _Known = dict[Any, Shape]
-_WRAPPERS = (
-    typing.Required,
-    typing.NotRequired,
-    typing_extensions.Required,
-    typing_extensions.NotRequired,
-    typing_extensions.ReadOnly,
-    typing.ClassVar,
-    typing.Final,
-)
-_MARKED = (pydantic.SecretStr, pydantic.SecretBytes, pydantic.Secret)
 
 
 def _shape(annotation: Any, known: _Known) -> Shape:
+    if is_built_in(annotation):
+        return Shape()
+    import typing_extensions
+
     origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Annotated:
         if _is_marked(annotation.__metadata__):
             return Shape(whole=True)
         return _shape(parts[0], known)
-    if origin in _WRAPPERS or hasattr(annotation, "__supertype__"):
+    if _is_wrapper(origin) or hasattr(annotation, "__supertype__"):
         return _shape(parts[0] if parts else annotation.__supertype__, known)
     if isinstance(annotation, typing_extensions.TypeAliasType):
         return _shape(annotation.__value__, known)
     if isinstance(annotation, typing.TypeVar):
         return _shape(annotation.__bound__, known)
     kind = origin or annotation
-    if kind is Secret or (isinstance(kind, type) and issubclass(kind, _MARKED)):
+    if kind is Secret or (isinstance(kind, type) and _is_secret_class(kind)):
         return Shape(whole=True)
     if origin in (typing.Union, UnionType):
         return Shape(either=[_shape(part, known) for part in parts])
@@ -129,11 +128,34 @@ def _shape(annotation: Any, known: _Known) -> Shape:
     return _whole_if_any([_shape(part, known) for part in parts])
 
 
+def _is_wrapper(origin: Any) -> bool:
+    import typing_extensions
+
+    return origin in (
+        typing.Required,
+        typing.NotRequired,
+        typing_extensions.Required,
+        typing_extensions.NotRequired,
+        typing_extensions.ReadOnly,
+        typing.ClassVar,
+        typing.Final,
+    )
+
+
+def _is_secret_class(kind: type) -> bool:
+    import pydantic
+
+    return issubclass(kind, pydantic.SecretStr | pydantic.SecretBytes | pydantic.Secret)
+
+
 def _is_marked(metadata: typing.Iterable[Any]) -> bool:
     return any(each is Secret or isinstance(each, Secret) for each in metadata)
 
 
 def _is_collection(kind: type) -> bool:
+    import pydantic
+    import typing_extensions
+
     if typing_extensions.is_typeddict(kind) or issubclass(kind, str | bytes):
         return False
     return issubclass(kind, collections.abc.Iterable) and not issubclass(kind, pydantic.BaseModel)
@@ -149,6 +171,9 @@ def _of_collection(kind: type, parts: tuple[Any, ...], known: _Known) -> Shape:
 
 def _of_class(kind: type, known: _Known) -> Shape:
     """The fields of a model, a dataclass, a typed dict or a named tuple."""
+    import pydantic
+    import typing_extensions
+
     if kind in known:
         return known[kind]
     shape = known[kind] = Shape()
@@ -164,6 +189,8 @@ def _of_class(kind: type, known: _Known) -> Shape:
 
 
 def _fill_from_model(shape: Shape, kind: type[pydantic.BaseModel], known: _Known) -> None:
+    import pydantic
+
     for name, about in kind.model_fields.items():
         inner = _shape(about.annotation, known)
         if _is_marked(about.metadata):

@@ -3,22 +3,24 @@
 All parameters of a tool are validated in one step, because this happens in every call. Validation
 is lax, as in the frameworks that agents use: `"7"` is the integer 7 and `"2026-01-01"` a date. An
 annotation that cannot be used counts as missing, with a note. It never affects the others.
+
+Arguments that are scalars already, as the annotations ask for, mean what they are. A program that
+passes nothing else does not load pydantic (P226).
 """
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Mapping
-from typing import Any, NoReturn
-
-from pydantic import ConfigDict, TypeAdapter
-from typing_extensions import TypedDict
+from types import UnionType
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from nottwice.errors import InvalidArguments
-from nottwice.guard.plain_data.codec import build_adapter, explain, names_code, restore
 
-# Parameters go by their names, even if a field declares an alias for its schema.
-_CONFIG = ConfigDict(arbitrary_types_allowed=True, populate_by_name=True)
-_make_typed_dict: Any = TypedDict
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+_SCALARS = (str, int, float, bool, type(None))
 
 
 class Validator:
@@ -26,26 +28,60 @@ class Validator:
 
     def __init__(self, types: Mapping[str, Any], *, tool: str) -> None:
         self._tool = tool
-        self._adapter, self.notes = _build(types)
-        self._validate = self._adapter.validator.validate_python
+        self._types = types
+        self._scalars = _scalars(types)
+        self._adapter: TypeAdapter[Any] | None = None
+        self.notes: tuple[str, ...] = ()
+        if self._scalars is None:
+            self._adapter, self.notes = _build(types)
 
     def check(self, given: dict[str, Any]) -> dict[str, Any]:
         """Return the validated values of the arguments; InvalidArguments names the first fault."""
+        plain = self._take(given)
+        if plain is not None:
+            return plain
+        adapter = self._adapter or self._adapt()
         try:
-            checked: dict[str, Any] = self._validate(given)
+            checked: dict[str, Any] = adapter.validator.validate_python(given)
         except Exception as error:
             self._refuse(error, "")
         return checked if len(checked) == len(given) else _only(checked, given)
 
     def check_recorded(self, given: dict[str, Any]) -> dict[str, Any]:
         """Like `check`, for plain data from the ledger."""
+        plain = self._take(given)
+        if plain is not None:
+            return plain
+        from nottwice.guard.plain_data.typed_form import restore
+
+        adapter = self._adapter or self._adapt()
         try:
-            checked: dict[str, Any] = restore(self._adapter, given)
+            checked: dict[str, Any] = restore(adapter, given)
         except Exception as error:
             self._refuse(error, "recorded ")
         return checked if len(checked) == len(given) else _only(checked, given)
 
+    def _take(self, given: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the arguments in the order of the signature, if none needs to be validated."""
+        if self._scalars is None:
+            return None
+        taken: dict[str, Any] = {}
+        for name, kinds in self._scalars.items():
+            if name in given:
+                value = given[name]
+                if kinds is not None and type(value) not in kinds:
+                    return None
+                taken[name] = value
+        return taken
+
+    def _adapt(self) -> TypeAdapter[Any]:
+        # Scalars always have an adapter, so there are no notes. Two threads may both build it.
+        self._adapter, _ = _build(self._types)
+        return self._adapter
+
     def _refuse(self, error: Exception, origin: str) -> NoReturn:
+        from nottwice.guard.plain_data.typed_form import explain
+
         path, text = explain(error, root="")
         path = path.removeprefix(".")
         name = path.partition(".")[0].partition("[")[0]
@@ -61,7 +97,24 @@ class Validator:
         ) from None
 
 
+def _scalars(types: Mapping[str, Any]) -> dict[str, tuple[Any, ...] | None] | None:
+    """Return the types that each parameter takes, if all are scalars; None stands for any type."""
+    found: dict[str, tuple[Any, ...] | None] = {}
+    for name, annotation in types.items():
+        if annotation is Any:
+            found[name] = None
+            continue
+        is_union = typing.get_origin(annotation) in (typing.Union, UnionType)
+        kinds = typing.get_args(annotation) if is_union else (annotation,)
+        if not all(any(kind is scalar for scalar in _SCALARS) for kind in kinds):
+            return None
+        found[name] = kinds
+    return found
+
+
 def _build(types: Mapping[str, Any]) -> tuple[TypeAdapter[Any], tuple[str, ...]]:
+    from nottwice.guard.plain_data.typed_form import build_adapter
+
     try:
         return _adapt(types), ()
     except Exception as error:
@@ -81,10 +134,17 @@ def _build(types: Mapping[str, Any]) -> tuple[TypeAdapter[Any], tuple[str, ...]]
 
 
 def _adapt(types: Mapping[str, Any]) -> TypeAdapter[Any]:
+    from pydantic import ConfigDict, TypeAdapter
+    from typing_extensions import TypedDict
+
+    from nottwice.guard.plain_data.typed_form import names_code
+
     # Not a model class: its attributes (`json`, `copy`) and its rule about a leading underscore
     # would forbid valid parameter names.
-    arguments = _make_typed_dict("Arguments", dict(types), total=False)
-    arguments.__pydantic_config__ = _CONFIG
+    make_typed_dict: Any = TypedDict
+    arguments = make_typed_dict("Arguments", dict(types), total=False)
+    # Parameters go by their names, even if a field declares an alias for its schema.
+    arguments.__pydantic_config__ = ConfigDict(arbitrary_types_allowed=True, populate_by_name=True)
     adapter: TypeAdapter[Any] = TypeAdapter(arguments)
     if names_code(adapter):
         raise ValueError("an annotation imports what a text names")

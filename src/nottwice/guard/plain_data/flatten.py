@@ -119,17 +119,6 @@ def difference(value: Any, restored: Any, *, path: str, exactly: bool) -> Cannot
     return _other(path, "another value")
 
 
-def same_types(one: Any, other: Any) -> bool:
-    """Whether two values have equal types all the way down; the scalars in them may differ."""
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, dict):
-        return list(one) == list(other) and all(same_types(one[key], other[key]) for key in one)
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(same_types, one, other))
-    return True
-
-
 def step_into(path: str, step: object) -> str:
     """Return the path of one part, spelled as `values.check_plain` spells it."""
     if isinstance(step, int):

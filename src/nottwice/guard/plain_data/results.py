@@ -15,7 +15,6 @@ from typing import Any
 from nottwice.errors import InvalidArguments, NotPlainData, ResultNotKept
 from nottwice.guard.arguments.binding import Signature
 from nottwice.guard.plain_data.codec import DoesNotFit
-from nottwice.guard.plain_data.flatten import flatten
 from nottwice.model import values
 from nottwice.model.call import ResultKind, StoredResult
 from nottwice.model.sealing.secrets import SHOWN
@@ -98,6 +97,9 @@ def _plain_form(value: Any) -> dict[str, Any]:
     A tuple becomes a list here, so this form is never returned as the result.
     """
     try:
+        # Only here, because plain results do not need pydantic (P226).
+        from nottwice.guard.plain_data.flatten import flatten
+
         plain = flatten(value, path="$", normalise=False)
         values.check_plain(plain, root="$")
         if len(values.encode(plain)) > MAX_RESULT_CHARACTERS:

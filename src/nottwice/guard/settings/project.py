@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +38,9 @@ def project_table() -> tuple[Path, dict[str, Any]]:
 @functools.lru_cache(maxsize=8)
 def _content_of(file: Path, changed_ns: int, size: int) -> dict[str, Any]:
     """Parse a file, again only if it has changed: every run without a named ledger asks for it."""
+    # Only here, because most programs name their ledger and never read the file (P226).
+    import tomllib
+
     return tomllib.loads(file.read_text(encoding="utf-8"))
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nottwice.errors import NoLedger, UsageError
+from nottwice.errors import NoLedger, SchemaTooNew, UsageError
 from nottwice.guard.ledger import FOLDER, refuse_url
 from nottwice.model.records import frozen_record
+from nottwice.store import registry
 from nottwice.store.files import document
 from nottwice.store.files.store import OWN_FOLDER
-from nottwice.store.postgres.place import is_postgres, read_place
+from nottwice.store.postgres.place import is_postgres, read_place, without_secrets
 from nottwice.store.sqlite.schema import known_scripts, peek
 
 CONNECT_SECONDS = 10
@@ -26,16 +27,18 @@ class LedgerFormat:
     location: str
     kind: str
     """What the number means: the ``schema`` of a database, the ``format`` of JSON files."""
-    found: int
-    """0: the ledger is still empty."""
-    known: int
+    found: int | None
+    """0: the ledger is still empty. None: its store is of another package, which does not tell."""
+    known: int | None
 
     @property
     def goes_forward(self) -> bool:
         """Whether the next open migrates it."""
-        return 0 < self.found < self.known
+        return self.found is not None and self.known is not None and 0 < self.found < self.known
 
     def __str__(self) -> str:
+        if self.found is None:
+            return f"{self.location}: its store does not tell its format, so it was not checked"
         if not self.found:
             return f"{self.location}: empty; {self.kind} {self.known} at next open"
         if self.goes_forward:
@@ -50,6 +53,8 @@ def preview_ledger(store: str | Path) -> LedgerFormat:
     """Inspect a ledger without changing it; SchemaTooNew if its format is too new to be known."""
     if is_postgres(store):
         return _on_postgres(str(store))
+    if registry.is_installed(store):
+        return _in_installed_store(str(store))
     refuse_url(str(store).removeprefix(FOLDER))
     path = Path(str(store).removeprefix(FOLDER)).expanduser()
     if not path.exists():
@@ -62,6 +67,20 @@ def preview_ledger(store: str | Path) -> LedgerFormat:
         raise NoLedger(f"There is no ledger in {path}. Nothing was created. Write {FOLDER}FOLDER.")
     number = document.check_mark(mark.read_bytes(), where=str(mark))
     return LedgerFormat(str(path), "format", number, document.FORMAT)
+
+
+def _in_installed_store(url: str) -> LedgerFormat:
+    numbers = registry.preview_installed(url)
+    location = without_secrets(url)
+    if numbers is None:
+        return LedgerFormat(location, "format", None, None)
+    found, known = numbers
+    if found > known:
+        raise SchemaTooNew(
+            f"The ledger {location} has format {found}, and its store writes format {known}. "
+            "Nothing was opened. Install the newer version of the package that has this store."
+        )
+    return LedgerFormat(location, "format", found, known)
 
 
 def _on_postgres(url: str) -> LedgerFormat:

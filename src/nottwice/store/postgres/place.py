@@ -23,6 +23,7 @@ _OWN = ("schema", "lease_seconds", "connections", "standbys")
 _STANDBYS = ("any", "synchronous")
 # This is also a limit of PostgreSQL, which silently cuts off longer names.
 _SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+_PASSWORD = re.compile(r"(?<=://)([^/@:]*):[^/@]*@")
 
 
 def is_postgres(store: object) -> bool:
@@ -95,7 +96,8 @@ _NOT_OPENED = "Nothing was opened. Write it as postgresql://user@host:5432/datab
 def without_secrets(store: str) -> str:
     """The name of a store as it may be printed and logged."""
     if not is_postgres(store):
-        return store
+        # The URL of a store of another package may have a password, too.
+        return _PASSWORD.sub(r"\1@", store)
     try:
         return read_place(store).location
     except UsageError:

@@ -64,6 +64,10 @@ SELECT {runs}, head, in_doubt_from FROM nottwice.runs WHERE workflow_id = :workf
 -- :fence_of_run
 SELECT holder_id, epoch, head, in_doubt_from FROM nottwice.runs WHERE workflow_id = :workflow_id
 
+-- :fence_and_block
+SELECT holder_id, epoch, head, in_doubt_from, EXISTS (SELECT 1 {_may_block})
+  FROM nottwice.runs WHERE workflow_id = :workflow_id
+
 -- :newest_but
 SELECT coalesce(max(version), -1) FROM nottwice.checkpoints
  WHERE workflow_id = :workflow_id AND version NOT IN (SELECT value FROM json_each(:dropped))

@@ -50,9 +50,15 @@ def decide(
 
 def _load(ask: Ask, plan: Plan, commit: Commit) -> None:
     run = {"workflow_id": commit.workflow_id}
+    may_be_blocked = commit.unless_blocked
     if commit.claim or commit.removal or commit.run:
         for row in ask("run_for_commit", run):
             plan.take_run(row)
+    elif commit.fence and commit.unless_blocked:
+        # One statement instead of two, because hardly any intent is blocked.
+        for *row, is_blocked in ask("fence_and_block", run):
+            plan.take_fence(commit.workflow_id, *row)
+            may_be_blocked = bool(is_blocked)
     elif commit.fence:
         # What every step writes: only the holder of the run matters.
         for row in ask("fence_of_run", run):
@@ -60,15 +66,15 @@ def _load(ask: Ask, plan: Plan, commit: Commit) -> None:
     else:
         for (head,) in ask("head", run):
             plan.take_head(commit.workflow_id, head)
-    if commit.unless_blocked:
+    if may_be_blocked:
         for row in ask("blocking_reviews", run):
             plan.take_blocking_review(row)
     for write_call in commit.calls:
         row = write_call.row
-        _load_call(ask, plan, row.identity)
+        axes = _load_call(ask, plan, row.identity)
         if write_call.after is None and row.key is not None:
-            used = dict(zip(_AXES, row.identity, strict=True), idempotency_key=row.key)
-            for other in ask("key_conflict", used):
+            axes["idempotency_key"] = row.key
+            for other in ask("key_conflict", axes):
                 plan.take_other_call(other)
     for identity in commit.removal.calls if commit.removal is not None else ():
         _load_call(ask, plan, identity)
@@ -86,9 +92,12 @@ def _load(ask: Ask, plan: Plan, commit: Commit) -> None:
             plan.take_newest(commit.workflow_id, version)
 
 
-def _load_call(ask: Ask, plan: Plan, identity: CallIdentity) -> None:
-    for row in ask("call", dict(zip(_AXES, identity, strict=True))):
+def _load_call(ask: Ask, plan: Plan, identity: CallIdentity) -> dict[str, Any]:
+    """Take the call of this identity, and return the identity as parameters."""
+    axes = dict(zip(_AXES, identity, strict=True))
+    for row in ask("call", axes):
         plan.take_call(row)
+    return axes
 
 
 def _load_meters(ask: Ask, plan: Plan, commit: Commit) -> None:

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib.resources
 import sqlite3
 from collections.abc import Sequence
-from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nottwice.errors import LedgerCorrupt, SchemaTooNew, StoreError
 from nottwice.model.records import frozen_record
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 APPLICATION_ID = 0x6E6F7432
 LANGGRAPH = frozenset({"checkpoints", "writes"})
@@ -35,7 +37,7 @@ class Script:
 @functools.cache
 def known_scripts() -> tuple[Script, ...]:
     """The scripts of this nottwice. The last one leads to the version that it writes."""
-    return read_scripts(importlib.resources.files("nottwice.store") / "sql" / "sqlite")
+    return read_scripts(Path(__file__).parent.parent / "sql" / "sqlite")
 
 
 def read_scripts(folder: Traversable) -> tuple[Script, ...]:
