@@ -105,7 +105,7 @@ class Workplace:
         return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def shell(self, line: str, *, stdin: str = "") -> Ended:
-        """Run a line as somebody would type it."""
+        """Run a line as a person would type it."""
         return self.process("/bin/sh", "-c", line, stdin=stdin)
 
     def terminal(self, line: str, *dialogue: tuple[str, str | Callable[[], str]]) -> Ended:

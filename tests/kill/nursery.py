@@ -26,7 +26,7 @@ from tests.kill.programs import PROGRAMS
 
 
 def serve(listener: socket.socket) -> tuple[socket.socket, str] | None:
-    """Fork a child for every plan. Returns in each child, with its plan; None: it is over."""
+    """Fork a child for every plan. Returns in each child, with its plan; None: it has ended."""
     waker, woken = socket.socketpair()
     for end in (waker, woken, listener):
         end.setblocking(False)

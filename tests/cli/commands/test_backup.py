@@ -59,7 +59,7 @@ def test_the_copy_is_named_and_asks_until_it_is_accounted_for(folder: Path) -> N
     assert set(told) == set(meanings(DOCUMENTS["backup"]))
     assert told["held_since"] is None
     again = typed(copy, "backup", *said)
-    assert (again.exit_code, "no copy" in again.stderr) == (1, True)
+    assert (again.exit_code, "is not a copy" in again.stderr) == (1, True)
 
 
 def test_the_document_tells_where_the_copy_is(folder: Path) -> None:
