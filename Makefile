@@ -15,13 +15,13 @@ export PYTHONDONTWRITEBYTECODE :=
 .NOTPARALLEL:
 .SILENT:
 
-# Give PYTHON=/path/to/python to choose one; otherwise the first of these that really runs.
+# PYTHON=/path/to/python chooses the interpreter; otherwise it is the first of these that runs.
 PYTHON :=
 PYTHONS := python3.13 python3.12 python3.11 python3 python
 # Extra words for pytest, as in: make test ARGS="-k drift -x"
 ARGS :=
-# The innermost ring: what can be judged in under a minute. Units, the decision table, one agent that
-# is really killed, and one sweep over every point of a run on SQLite.
+# The innermost ring, which takes under a minute: units, the decision table, one agent that is
+# killed with a real SIGKILL, and one sweep over every point of a run on SQLite.
 QUICK := tests/model \
 	tests/engine/calls/test_dispatch.py \
 	tests/engine/doubts/test_reconcile.py \
@@ -37,31 +37,31 @@ PYTEST := .venv/bin/python -m pytest -q -n auto --dist worksteal -rs
 SDKS := anthropic openai tenacity
 # How long make crash explores.
 BUDGET := 600s
-# How long each part of make soak kills.
+# How long each part of make soak lasts.
 SECONDS := 300
 
 PIP_INSTALL := -m pip install --quiet --quiet --disable-pip-version-check --no-input
 
-# An environment belongs to one place: its editable install points there. If this folder was copied
-# or moved together with its environment, or the environment's Python is gone, it is built again;
-# otherwise the tests would silently test the old place.
+# An environment belongs to one folder: its editable install points there. If this folder was copied
+# or moved together with its environment, or the environment's Python is gone, make builds the
+# environment again. Otherwise the tests would silently test the old folder.
 STALE := $(shell [ ! -e .venv/.place ] || { [ "`cat .venv/.place`" = "`pwd -P`" ] \
 	&& .venv/bin/python -c '' 2>/dev/null; } || echo FORCE)
 
 help:
 	echo "make demo         watch an agent being killed, with and without nottwice (a minute)"
-	echo "make quick        the heart of the tests, in under a minute"
-	echo "make check        ruff, mypy and the house rules: before every commit"
+	echo "make quick        the core tests, in under a minute"
+	echo "make check        ruff, mypy and the house rules; run it before every commit"
 	echo "make test         ruff, mypy and the tests on all stores; ARGS=\"-k word\" is passed to pytest"
 	echo "make deep         what make test leaves out: $(DEEP:%=deep-%) deep-properties"
-	echo "make newest-sdks  what uses them, with the newest versions of $(SDKS)"
-	echo "make crash        our own agents killed everywhere; BUDGET=600s says for how long"
-	echo "make mutants      nottwice broken, one guard at a time: a test must notice (minutes)"
-	echo "make kills        graphs killed at every pair of places (an hour or more)"
-	echo "make soak         runs and workers killed at random; SECONDS=300 says for how long, each"
-	echo "make bench        start-up, the speed of the guard beside bare SQLite, long runs of graphs"
-	echo "make bench-peers  the same work through similar libraries, each in .venv-peers"
-	echo "make clean        remove the environments and what the tools left behind"
+	echo "make newest-sdks  test with the newest versions of $(SDKS)"
+	echo "make crash        kill our own agents everywhere; BUDGET=600s sets how long"
+	echo "make mutants      break nottwice, one guard at a time; a test must notice each (minutes)"
+	echo "make kills        kill graphs at every pair of points (an hour or more)"
+	echo "make soak         kill runs and workers at random; SECONDS=300 sets how long, for each part"
+	echo "make bench        measure start-up, the guard next to bare SQLite, and long runs of graphs"
+	echo "make bench-peers  measure the same work with similar libraries, in .venv-peers"
+	echo "make clean        remove the environments, build output and caches"
 	echo
 	echo "Each builds what it needs in .venv. PYTHON=/path/to/python chooses the interpreter."
 
@@ -117,11 +117,11 @@ check: .venv/.dev
 crash: .venv/.dev
 	.venv/bin/python -m tests.crash.sweeping --budget $(BUDGET) $(ARGS)
 
-# ARGS="--only approvals" runs a part; --json, --list and --jobs 4 are there as well.
+# ARGS="--only approvals" runs a part; it also takes --json, --list and --jobs 4.
 mutants: .venv/.dev
 	.venv/bin/python -m tools.mutants $(ARGS)
 
-# NOTTWICE_KILLS=200 tries so many pairs only; NOTTWICE_SEED=... repeats a sample.
+# NOTTWICE_KILLS=200 tries only 200 pairs; NOTTWICE_SEED=... repeats a sample.
 kills: .venv/.dev
 	NOTTWICE_KILLS=$${NOTTWICE_KILLS:-all} .venv/bin/python -m pytest -q -n 2 -rP \
 		--timeout 14400 tests/kill/test_graphs.py $(ARGS)
@@ -169,9 +169,9 @@ explain_install = \
 	echo "set PIP_INDEX_URL if yours is not pypi.org, then run the same command again." >&2; \
 	exit 1
 
-# A name on PATH proves nothing (version managers put up names that do not run), so each candidate
-# is asked: are you new enough, and can you make an environment? The first mark says that the folder
-# is ours to remove, even half built; the second, that it is whole and where it belongs.
+# A name on PATH proves nothing (version managers install names that do not run), so make checks of
+# each candidate that it is new enough and can create an environment. .built-by-make says that make
+# may remove the folder, even half built; .place, that it is complete and in its original folder.
 .venv/.place: $(STALE)
 	if [ -e .venv ] && [ ! -e .venv/.built-by-make ]; then \
 		echo "There is a .venv here that make did not build; it was left alone." >&2; \

@@ -95,7 +95,7 @@ def run_steps(
     given: dict[str, Any],
     steps: int,
 ) -> tuple[nt.Graph[Any], list[float], list[float]]:
-    """Run a graph of one node so many times. Return the graph, and the time and CPU per visit.
+    """Run a graph of one node this many times. Return the graph, and the time and CPU per visit.
 
     Both include the visit's commit. The CPU time shows growth where a slow disk hides it.
     """

@@ -126,7 +126,7 @@ def main() -> None:
 def as_row(one: Figures, raw: Figures) -> dict[str, Any]:
     commits = COMMITS[one.subject]
     row: dict[str, Any] = {"library": one.subject.library, "what": one.note, "commits": commits}
-    for steps, title in ((SHORT, "5"), (LONG, "300"), (MANY, "64 at once")):
+    for steps, title in ((SHORT, "5"), (LONG, "300"), (MANY, "64 in parallel")):
         rates = one.rates[steps]
         ratios = [mine / bare for mine, bare in zip(rates, raw.rates[steps], strict=False)]
         row[f"{title}: steps/s"] = round(median(rates)) if rates else "-"

@@ -291,7 +291,7 @@ def report(figures: dict[str, Any]) -> None:
         print(f"  {name:<28}{rate:>10,.0f} /s")
     print(f"  unsafe calls reach {figures['sequential']['to (a)']:.2f} of (a),", end=" ")
     print(f"{figures['sequential']['to (b)']:.2f} of (b)")
-    print("\nMany runs at once, unsafe calls, beside (b) in the same run:")
+    print("\nMany runs in parallel, unsafe calls, beside (b) in the same run:")
     for runs, found in figures["concurrent"].items():
         print(
             f"  {runs:>4} runs: threads {found['threads']:>7,.0f} /s ="

@@ -133,7 +133,7 @@ def main() -> None:
         if given.json:
             print(json.dumps(figures))
         else:
-            print(f"{given.runs} short runs, {given.concurrency} at once, {os.cpu_count()} cores")
+            print(f"{given.runs} short runs, {given.concurrency} parallel, {os.cpu_count()} cores")
             for name, figure in figures.items():
                 print(f"  {name:<32} {figure:10.2f}")
 

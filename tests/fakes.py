@@ -17,7 +17,7 @@ from nottwice.store.memory import MemoryData, MemoryStore
 
 
 class Killed(BaseException):
-    """Stands for SIGKILL in a test that kills inside one process; nothing may catch it."""
+    """Plays SIGKILL in a test that kills inside one process; nothing may catch it."""
 
 
 @contextmanager
@@ -58,11 +58,11 @@ class FakeClock:
         return 1.0
 
     def later(self, seconds: float, call: Callable[[], None]) -> None:
-        """Nothing happens by itself here; ``make_due`` makes what was put off."""
+        """There are no background calls here; ``make_due`` makes what was put off."""
         self._put_off.append((self.now() + seconds, call))
 
     def make_due(self, after: float | None = None) -> None:
-        """Make the calls that were put off; ``after``: only those due in so many seconds."""
+        """Make the calls that were put off; ``after``: only those due within that many seconds."""
         until = None if after is None else self.now() + after
         put_off, self._put_off = self._put_off, []
         for due, call in put_off:
@@ -75,7 +75,7 @@ class FakeClock:
 class UnhurriedClock(SystemClock):
     """The real time, in which nothing that waits for a commit gets one of its own.
 
-    For whoever counts commits: on a busy machine a moment may pass anywhere.
+    For tests that count commits: on a busy machine a moment may pass anywhere.
     """
 
     def later(self, seconds: float, call: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""Plain data with something wrong in it: what somebody else may have written over ours."""
+"""Plain data with something wrong in it: what another program may have written over ours."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 DEEP = json.loads("[" * 120 + "]" * 120)
 GONE = object()
-"""Stands for: it is not there any more."""
+"""Means: it is not there any more."""
 ODD: list[Any] = [
     GONE,
     None,

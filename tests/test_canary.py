@@ -142,8 +142,8 @@ def test_none_is_found_in_json_files(place: Place) -> None:
     assert place.found() == {}
 
 
-def test_a_secret_that_nobody_marked_is_found(place: Place) -> None:
-    """Whoever looks for secrets finds one that is there: in both stores, and where it is shown."""
+def test_an_unmarked_secret_is_found(place: Place) -> None:
+    """The search for secrets finds one that is there: in both stores, and where it is shown."""
     for store, path in (("agent.db", "agent.db"), ("file:runs", "runs/")):
         assert place.program("unmarked", "open-1", store).exit_code == 0
         found = found_below(place.folder, {"unmarked": UNMARKED})

@@ -64,7 +64,7 @@ def load_program() -> click.Command:
 def run_page(path: str, text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
     """Execute the blocks of one page in order, in one namespace and one folder; count them.
 
-    As `python page.py` would: what stands behind `if __name__ == "__main__":` is executed.
+    As `python page.py` would: the code under `if __name__ == "__main__":` is executed.
     """
     monkeypatch.chdir(folder)
     module = ModuleType("__main__")
@@ -274,7 +274,7 @@ def sample_show(id: str, as_json: bool) -> None:
 
 @sample_program.command("internal", hidden=True)
 def sample_internal() -> None:
-    """Stand in for a command that nobody is meant to type."""
+    """Play a command that no person is meant to type."""
 
 
 def sample_block(code: str, *, rest: str = "") -> Block:

@@ -67,7 +67,7 @@ def kill_when(
     words: tuple[str, ...] = (),
     while_it_runs: Callable[[], None] = lambda: None,
 ) -> None:
-    """Start an example and kill it as soon as a file of its world has so many lines."""
+    """Start an example and kill it as soon as a file of its world has this many lines."""
     process = start(example, folder, *words)
     deadline = time.monotonic() + LIMIT_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
@@ -107,7 +107,7 @@ def test_the_five_nodes_killed_after_an_effect_do_not_repeat_it(tmp_path: Path, 
 
 
 def deployed(tmp_path: Path, *edits: tuple[str, str]) -> Path:
-    """The five nodes after somebody has edited them."""
+    """The five nodes after an edit."""
     text = (ROOT / "examples" / "approval.py").read_text()
     for old, new in edits:
         assert text.count(old) == 1

@@ -3,7 +3,7 @@ middle of its call leave one effect?
 
 LangChain, OpenAI Agents and MCP themselves, in an environment of their own: the first run builds
 `.venv-frameworks` (about a minute), later ones use it again. The processes are real, the SIGKILL is
-real, and the upstream counts in a process that nobody kills. No model and no network is needed.
+real, and the upstream counts in a process that is never killed. No model or network is needed.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def python() -> Path:
     """The interpreter of an environment that has the frameworks, built if need be."""
     PLACE.mkdir(exist_ok=True)
     with (PLACE / ".lock").open("w") as lock:
-        # Several test processes may want it at once; one builds it.
+        # Several test processes may want it at the same time; one builds it.
         fcntl.flock(lock, fcntl.LOCK_EX)
         return build_environment()
 

@@ -1,6 +1,6 @@
 """Do the recipes of docs/guides/inside-your-framework.md do what the page says, also when killed?
 
-Each is cut out of the page and run as it stands; only its placeholder (`...`, or the result of a
+Each is cut out of the page and run unchanged; only its placeholder (`...`, or the result of a
 tool) is replaced by a call that an upstream counts. The frameworks are real, the SIGKILL is real.
 tenacity is one of the development tools; the others are in an environment of their own.
 Celery's broker is a folder (kombu's filesystem transport), so no server is needed. Temporal needs
@@ -29,7 +29,7 @@ __all__ = ["python"]
 PAGE = ROOT / "docs" / "guides" / "inside-your-framework.md"
 LIMIT_SECONDS = 120
 
-# What stands in place of the placeholder: it is applied, and then its answer is held back.
+# What replaces the placeholder: it is applied, and then its answer is held back.
 UPSTREAM = """
 import os
 from nottwice.testing import WorldClient
@@ -276,7 +276,7 @@ def pool_process(place: Place) -> int:
 def test_celery_does_not_give_up_a_run_that_is_busy_for_longer_than_its_default_retries(
     celery: Place,
 ) -> None:
-    """Three retries are what Celery grants by itself; then the run would be lost."""
+    """Celery grants three retries by default; then the run would be lost."""
     celery.client.release("gate")
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER],

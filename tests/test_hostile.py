@@ -529,7 +529,7 @@ def test_a_command_in_an_error_is_safe_to_paste(what: str, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("what", ["shell", "SQL", "absolute path"])
 def test_a_command_about_a_child_run_is_safe_to_paste(what: str) -> None:
-    """The id of a child begins with that of its parent, which anybody may have chosen."""
+    """The id of a child begins with that of its parent, which any user may have chosen."""
     child, parent = nt.Graph("hostile child", version="1.0.0"), nt.Graph("p", version="1.0.0")
     told: list[str] = []
 

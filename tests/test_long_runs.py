@@ -1,4 +1,4 @@
-"""A run of 20,000 calls: whoever opens it, or looks at it, reads a few of them and not all.
+"""A run of 20,000 calls: opening it, or looking at it, reads a few of them and not all.
 
 `python bench/long_run.py` does the same with a million, and prints seconds and megabytes.
 """
@@ -72,7 +72,7 @@ def test_everything_of_a_long_run_is_judged_by_retention(long_run: Path) -> None
     assert f'"calls": {CALLS + 1}' in CliRunner().invoke(main, words).stdout
 
 
-def test_a_long_run_is_opened_and_goes_on_without_reading_what_it_did(
+def test_a_long_run_is_opened_and_continues_without_reading_what_it_did(
     long_run: Path, most_at_once: list[int]
 ) -> None:
     with nt.run("long", store=long_run):

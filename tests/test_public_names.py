@@ -20,7 +20,7 @@ import nottwice.errors
 import nottwice.testing
 from tests.tidy.source import ROOT
 
-# A name is public when it is listed here. Removing one breaks somebody: CHANGELOG, Breaking.
+# A name is public when it is listed here. Removing one breaks users: CHANGELOG, Breaking.
 PUBLIC_NAMES = [
     "END",
     "Agent",
@@ -295,7 +295,7 @@ def test_a_public_name_is_documented(name: str) -> None:
 
 
 def explanation(value: Any) -> str | None:
-    """Return the docstring that somebody wrote; inherited and generated ones explain nothing."""
+    """Return the docstring that a person wrote; inherited and generated ones explain nothing."""
     if isinstance(value, ModuleType):
         return value.__doc__
     if not isinstance(value, type):

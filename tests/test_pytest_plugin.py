@@ -65,7 +65,7 @@ def test_a_stranger_tests_an_agent_in_less_than_ten_lines(folder: Path) -> None:
     assert code == 0, said
     assert "10 points" in said
     assert "the world saw refund ×1" in said
-    # What it opened lies elsewhere, and is gone.
+    # What it opened is elsewhere, and gone.
     assert sorted(path.suffix for path in folder.iterdir() if path.is_file()) == [".py", ".py"]
 
 

@@ -1,4 +1,4 @@
-"""A ledger that somebody else wrote into: whoever reads it gets an answer or a typed error.
+"""A ledger that another program wrote into: a reader gets an answer or a typed error.
 
 Each example changes one cell of a real ledger with plain SQL, or one place of a JSON file, and then
 does everything that reads: the command line, a resume, a decision, a copy.
@@ -159,7 +159,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     fill(str(path))
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    # Somebody who can write can do this as well.
+    # An attacker who can write can also do this.
     for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'"):
         connection.execute("DROP TRIGGER " + name)
     connection.close()
@@ -201,7 +201,7 @@ def overwrite(path: Path, table: str, column: str, old: str | None, value: Any) 
 
 @given(data=st.data())
 @settings(max_examples=25)
-def test_a_cell_that_somebody_changed_is_a_typed_error_or_does_no_harm(
+def test_a_changed_cell_is_a_typed_error_or_does_no_harm(
     database: Path, data: st.DataObject
 ) -> None:
     table, column, held = data.draw(st.sampled_from(cells(database)))
@@ -255,9 +255,7 @@ def raw_damage(content: bytes) -> list[bytes]:
 
 @given(data=st.data())
 @settings(max_examples=20)
-def test_a_file_that_somebody_changed_is_a_typed_error_or_does_no_harm(
-    files: Path, data: st.DataObject
-) -> None:
+def test_a_changed_file_is_a_typed_error_or_does_no_harm(files: Path, data: st.DataObject) -> None:
     file = data.draw(st.sampled_from(sorted(one for one in files.rglob("*") if one.is_file())))
     content = file.read_bytes()
     lines = content.splitlines() if file.suffix in (".jsonl", ".inbox") else [content]

@@ -1,6 +1,6 @@
 """Does a type checker help where it can, and stay silent where the program is right? (T1, T2, E1)
 
-Small programs are checked by mypy, strictly, all at once: the first time takes a few seconds, and
+Small programs are checked by mypy, strictly, all together: the first time takes a few seconds, and
 after that its cache is used. A line that must be an error says so in a comment, with words of it;
 every other line must be clean.
 """

@@ -43,7 +43,7 @@ SITUATIONS: list[tuple[str, dict[str, object]]] = [
     ("in doubt, verify: happened", {**_OVER, "answer": Answer.HAPPENED}),
     ("in doubt, verify: still running", {**_OVER, "answer": Answer.STILL_RUNNING}),
     (
-        "in doubt, verify: still running, patience is over",
+        "in doubt, verify: still running, the settle timeout has passed",
         {**_OVER, "answer": Answer.STILL_RUNNING, "patience": False},
     ),
     ("in doubt, verify: unknown", {**_OVER, "answer": Answer.UNKNOWN}),

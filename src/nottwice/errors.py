@@ -304,7 +304,7 @@ class RunStoppedByPolicy(NottwiceError):
 
 
 class RunWaits(NottwiceError):
-    """The run waits for time, an event or a child run. Open it again when the wait is over.
+    """The run waits for time, an event or a child run. Open it again when the wait has ended.
 
     This is not a failure. It ends the block, so the process does not have to stay.
     """

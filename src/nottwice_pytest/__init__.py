@@ -57,7 +57,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 class KillEverywhere:
-    """What the fixture is: call it with the work; it asserts by itself."""
+    """What the fixture is: call it with the work; it fails the test if anything is wrong."""
 
     def __init__(self, request: pytest.FixtureRequest) -> None:
         self._request = request
@@ -186,7 +186,7 @@ def fake_models(_nottwice_fake_models: FakeModels) -> FakeModels:
 
 
 class ReplayCheckpoint:
-    """What the fixture is: call it with the app; it asserts by itself."""
+    """What the fixture is: call it with the app; it fails the test if a checkpoint does."""
 
     def __init__(self, path: Path | None, folder: Path) -> None:
         self.path = path

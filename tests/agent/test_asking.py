@@ -1,4 +1,4 @@
-"""Is a model asked once for each turn, within the budget, whoever dies and however often?"""
+"""Is a model asked once for each turn, within the budget, whichever process dies?"""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_crash_loop_cannot_spend_past_the_budget() -> None:
     assert max(reservations(shop)) >= len(shop.world.requests)
 
 
-def test_a_run_over_its_budget_waits_and_goes_on_when_somebody_raises_it() -> None:
+def test_a_run_over_its_budget_waits_and_continues_when_a_person_raises_it() -> None:
     script = [{"get_order": {"order_id": n}} for n in range(5)] + ["done"]
     shop = Workshop(script, budget=nt.Budget(turns=2))
     outcome = shop.finish()

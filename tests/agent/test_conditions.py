@@ -1,4 +1,4 @@
-"""Is a condition checked as it was meant, and never a reason why a run cannot go on?"""
+"""Is a condition checked as it was meant, and never a reason why a run cannot continue?"""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from tests.agent.workshop import Workshop
 
 
 def conversation(turns: int, size: int = 300) -> dict[str, Any]:
-    """A state after so many turns, each with one effect."""
+    """A state after this many turns, each with one effect."""
     plain = first_state({"goal": "write letters", "done_when": ["all are sent"]})
     for turn in range(1, turns + 1):
         call = ToolCall(f"c{turn}", "send", {"number": turn})
@@ -283,7 +283,7 @@ def test_a_summary_that_is_no_text_is_refused() -> None:
 
 
 class Narrow(ScriptedProvider):
-    """A model that takes so many characters, whatever its agent believes."""
+    """A model that accepts this many characters, whatever its agent believes."""
 
     def __init__(self, script: Any, characters: int) -> None:
         super().__init__(script, model="narrow", price=None, log=None)

@@ -1,4 +1,4 @@
-"""Can somebody come back tomorrow, in another process, and go on?"""
+"""Can a user come back tomorrow, in another process, and continue?"""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SCRIPT: list[Any] = [
 ]
 
 
-def test_a_finished_conversation_goes_on_with_a_new_message() -> None:
+def test_a_finished_conversation_continues_with_a_new_message() -> None:
     shop = Workshop(SCRIPT)
     assert shop.finish().state.answer == "I wrote to Ann."
     outcome = shop.finish(goal=None, message="And again?")
@@ -91,7 +91,7 @@ def points() -> int:
 
 
 @pytest.mark.parametrize("dies_at", range(1, points() + 1))
-def test_a_new_round_that_is_killed_anywhere_ends_like_one_that_nobody_interrupts(
+def test_a_new_round_that_is_killed_anywhere_ends_like_an_uninterrupted_one(
     dies_at: int,
 ) -> None:
     expected = Workshop(SCRIPT)
@@ -110,7 +110,7 @@ def test_a_message_can_be_the_first_thing_that_is_said() -> None:
     assert shop.finish(goal=None, message="Bye!").state.answer == "Good bye."
 
 
-def test_a_message_to_a_run_that_waits_is_heard_when_it_goes_on() -> None:
+def test_a_message_to_a_run_that_waits_is_heard_when_it_continues() -> None:
     script: list[Any] = [{"get_order": {"order_id": 1}}, {"get_order": {"order_id": 2}}, "done"]
     shop = Workshop(script, budget=nt.Budget(turns=1))
     assert shop.finish().status == "waiting"
@@ -169,7 +169,7 @@ def test_a_message_is_not_sent_if_the_rest_is_wrong() -> None:
     assert shop.finish().state.answer == "I wrote to Ann."
 
 
-def test_a_new_process_goes_on_where_the_last_one_ended(tmp_path: Any) -> None:
+def test_a_new_process_continues_where_the_last_one_ended(tmp_path: Any) -> None:
     """With a file, and an agent that was declared anew."""
 
     def declare() -> nt.Agent:

@@ -132,7 +132,7 @@ def test_a_file_that_the_model_has_seen_may_go_and_the_model_is_told(
 
 @both
 @pytest.mark.parametrize("said_in", ["goal", "message"])
-def test_a_file_that_nobody_can_bring_back_is_left_behind_by_the_next_message(
+def test_a_file_that_is_lost_is_left_behind_by_the_next_message(
     fake_models: FakeModels, tmp_path: Path, api: str, said_in: str
 ) -> None:
     path = picture(tmp_path)
@@ -285,7 +285,7 @@ def test_a_reference_that_was_not_written_here_is_not_believed(
         ("https://example.com/page.html", "text at an address"),
     ],
 )
-def test_what_cannot_be_shown_is_refused_at_once(where: str, why: str) -> None:
+def test_what_cannot_be_shown_is_refused_immediately(where: str, why: str) -> None:
     with pytest.raises(nt.errors.UsageError, match=why):
         nt.agent.File(where)
 

@@ -52,7 +52,7 @@ class Office(Effects):
         return nt.Agent("helper", version="1.0.0", provider=provider, tools=[self.refund()])
 
     def cancel_helper(self) -> None:
-        """What the review about a run without its code tells a person to do."""
+        """What the review of a run without its code asks a person to do."""
         reviews = self.shop.host.open_reviews
         (review,) = [one for one in reviews if one.kind is ReviewKind.UNDEPLOYABLE]
         with self.shop.host.process() as ledger, nt.Reviews(ledger) as inbox:

@@ -178,7 +178,7 @@ def points(why: str) -> int:
     ("why", "dies_at"),
     [(why, n) for why in WAITS for n in range(1, points(why) + 1)],
 )
-def test_killed_anywhere_after_a_message_it_ends_like_one_that_nobody_interrupts(
+def test_killed_anywhere_after_a_message_it_ends_like_an_uninterrupted_one(
     why: str, dies_at: int
 ) -> None:
     expected, outcome = ended(why)

@@ -70,7 +70,7 @@ def points() -> int:
 
 
 @pytest.mark.parametrize("dies_at", range(1, points() + 1))
-def test_killed_at_any_commit_it_ends_like_one_that_nobody_interrupts(dies_at: int) -> None:
+def test_killed_at_any_commit_it_ends_like_an_uninterrupted_one(dies_at: int) -> None:
     expected, outcome = uninterrupted()
     shop = Workshop(SCRIPT)
     assert shop.run(dies_at=dies_at) is None
@@ -83,7 +83,7 @@ def test_killed_at_any_commit_it_ends_like_one_that_nobody_interrupts(dies_at: i
 
 
 @pytest.mark.parametrize("first", range(2, points(), 5))
-def test_killed_again_while_it_resumes_it_ends_like_one_that_nobody_interrupts(first: int) -> None:
+def test_killed_again_while_it_resumes_it_ends_like_an_uninterrupted_one(first: int) -> None:
     expected, outcome = uninterrupted()
     for second in range(2, points() - first + 4, 3):
         shop = Workshop(SCRIPT)
@@ -111,7 +111,7 @@ def test_the_reply_is_durable_before_any_of_its_tools_runs() -> None:
 
 def test_a_reply_on_record_is_not_asked_for_again_whatever_the_prompt_says_now() -> None:
     shop = Workshop([{"send_mail": {"to": "ann", "text": "hello"}}, "done"])
-    # It dies when the reply is durable and nothing of it was done.
+    # It dies when the reply is durable and none of its calls was made.
     names = ["nottwice.model"]
     for dies_at in range(1, 40):
         shop = Workshop([{"send_mail": {"to": "ann", "text": "hello"}}, "done"])
@@ -273,7 +273,7 @@ def test_a_model_that_claims_and_looks_in_turn_stops_the_run() -> None:
     assert len(shop.world.requests) == 12
 
 
-def test_an_agent_has_a_limit_of_turns_that_nobody_has_to_set() -> None:
+def test_an_agent_has_a_limit_of_turns_by_default() -> None:
     shop = Workshop(lambda request: {"get_order": {"order_id": request.turn}})
     outcome = shop.finish()
     assert outcome.status == "waiting"

@@ -38,7 +38,7 @@ def until(shop: Workshop, time: float, error: Callable[[], BaseException]) -> An
     return lambda: error() if shop.host.clock.now() < time else None
 
 
-def test_an_outage_is_a_timer_and_the_run_goes_on_when_it_is_over() -> None:
+def test_an_outage_is_a_timer_and_the_run_continues_when_it_is_over() -> None:
     shop = Workshop(["done"])
     began = shop.host.clock.now()
     asked = fail(shop, until(shop, began + 3600, lambda: nt.Retryable(OVERLOADED)))
@@ -146,7 +146,7 @@ def outage(shop: Workshop, *, dies_at: int | None) -> Workshop:
 
 
 @pytest.mark.parametrize("dies_at", range(1, points() + 1))
-def test_killed_anywhere_in_an_outage_it_ends_like_one_that_nobody_interrupts(
+def test_killed_anywhere_in_an_outage_it_ends_like_an_uninterrupted_one(
     dies_at: int,
 ) -> None:
     expected = Workshop(["done"]).finish().state
@@ -158,7 +158,7 @@ def test_killed_anywhere_in_an_outage_it_ends_like_one_that_nobody_interrupts(
     assert outcome.state == expected
 
 
-def test_a_worker_in_an_outage_makes_its_boss_wait_and_both_go_on() -> None:
+def test_a_worker_in_an_outage_makes_its_boss_wait_and_both_continue() -> None:
     shop = Workshop(["done"])
     helper = shop.make(["Bob says yes."], name="researcher")
     began = shop.host.clock.now()
@@ -194,7 +194,7 @@ def test_a_boss_is_told_that_a_worker_gave_up_while_it_waited(asks: int) -> None
     told = [one.tool_results[0] for one in outcome.state.transcript if one.tool_results]
     assert len(told) == asks
     assert all(one.is_error and OVERLOADED in one.content for one in told)
-    # The clock goes five minutes at a time, and the worker gives up at the end of each hour.
+    # The clock advances five minutes at a time, and the worker stops at the end of each hour.
     assert asks * 3600 <= shop.host.clock.now() - began <= asks * 3600 + 900
 
 

@@ -30,7 +30,7 @@ def told(outcome: nt.Outcome[nt.agent.RunState]) -> list[ToolResult]:
     return [result for message in transcript for result in message.tool_results]
 
 
-def test_a_model_is_told_what_was_denied_and_goes_on() -> None:
+def test_a_model_is_told_what_was_denied_and_continues() -> None:
     shop = Workshop([MAIL, REFUND, "done"])
     outcome = run(shop, policy.only("refund", "get_order"))
     denied, refunded = told(outcome)

@@ -39,7 +39,7 @@ def refusing(shop: Workshop, *turns: int, reply: ModelReply | None = None) -> Wo
     return shop
 
 
-def test_a_refusal_makes_the_run_wait_for_a_person_and_nobody_is_asked_again() -> None:
+def test_a_refusal_makes_the_run_wait_for_a_person_and_no_model_is_asked_again() -> None:
     shop = refusing(Workshop(["never"]), 1)
     for _ in range(2):
         outcome = shop.finish()
@@ -187,7 +187,7 @@ def points() -> int:
 
 
 @pytest.mark.parametrize("dies_at", range(1, points() + 1))
-def test_killed_anywhere_after_a_message_it_ends_like_one_that_nobody_interrupts(
+def test_killed_anywhere_after_a_message_it_ends_like_an_uninterrupted_one(
     dies_at: int,
 ) -> None:
     expected = refusing(Workshop(["", "Then I will."]), 1)

@@ -63,7 +63,7 @@ def test_a_request_that_was_lost_for_good_can_be_seen_while_the_run_waits() -> N
 
 
 def test_a_reply_that_took_less_than_was_reserved_makes_room_for_other_workers() -> None:
-    """Three workers at once, and room for one reservation at a time."""
+    """Three workers in parallel, and room for one reservation at a time."""
     office = Office(3, turns=1, budget=nt.Budget(usd=0.165), most_output_tokens=MOST)
     outcome = office.run()
     assert outcome.state.spent.usd <= 0.165

@@ -1,4 +1,4 @@
-"""Is every entry of a note there once, whoever dies, comes twice or writes beside it? (P79)"""
+"""Is every entry in a note once, even if a process dies, repeats or writes beside it? (P79)"""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_killed_at_any_line_that_writes_an_entry_is_there_once(
 def test_a_write_that_was_overtaken_by_another_run_is_not_made_again(
     pad: Scratchpad, ledger: Path
 ) -> None:
-    """Killed after its effect; meanwhile somebody else has written the note anew."""
+    """Killed after its effect; meanwhile another run has rewritten the note."""
     write = tool(pad, "write_note")
     kill_at("before result", ledger, lambda: write(note="ann", text="first"))
     with nt.run("another run", store=str(ledger)):

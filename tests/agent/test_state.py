@@ -1,4 +1,4 @@
-"""Is everything on record, is it small, and can nobody change it from outside?"""
+"""Is everything on record, is it small, and can it not be changed from outside?"""
 
 from __future__ import annotations
 

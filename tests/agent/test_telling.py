@@ -1,4 +1,4 @@
-"""Can somebody who watches see what an agent does?"""
+"""Can an observer see what an agent does?"""
 
 from __future__ import annotations
 

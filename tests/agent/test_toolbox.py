@@ -120,7 +120,7 @@ def test_reads_are_made_anew_in_every_turn() -> None:
     assert shop.world.reads == 2
 
 
-def test_what_failed_for_good_is_told_again_and_not_tried_again() -> None:
+def test_a_permanent_failure_is_told_again_and_not_tried_again() -> None:
     shop = Workshop([MAIL, MAIL, "done"])
     shop.world.trouble["send_mail"] = [nt.Permanent("no such address")]
     first, again = results(shop)
@@ -270,7 +270,7 @@ def test_a_rejected_call_is_told_to_the_model() -> None:
 
 
 def test_a_migrated_run_does_not_do_again_what_its_model_had_asked_for() -> None:
-    """Killed when the mail was sent and nobody had told the model."""
+    """Killed after the mail was sent and before the model was told."""
 
     @nt.tool("unsafe_on_replay", name="pay", approve=True)
     def pay(cents: int) -> str:

@@ -94,7 +94,7 @@ def test_without_a_limit_nothing_is_held_back_and_all_of_it_is_reported() -> Non
     assert again.with_workers == spent.with_workers, "it is in the state as well"
 
 
-def test_what_a_person_allows_one_worker_lets_all_go_on(tmp_path: Any) -> None:
+def test_what_a_person_allows_one_worker_lets_all_continue(tmp_path: Any) -> None:
     """In real time: the others look whether the one that was allowed more has used it."""
     office, store = Office(6, budget=nt.Budget(usd=0.25)), tmp_path / "l.db"
     outcome = office.boss.run("ticket-7", goal=GOAL, store=store)
@@ -196,7 +196,7 @@ def boss_of(clerk: nt.Agent, **options: Any) -> nt.Agent:
 
 
 def pending(path: Any) -> None:
-    """A boss waits for a worker of version 1.0.0, which a person has let go on."""
+    """A boss waits for a worker of version 1.0.0, which a person has allowed to continue."""
     PAID.clear()
     outcome = boss_of(clerk_of("1.0.0")).run("b", goal="g", store=path)
     with nt.Reviews(path) as reviews:
@@ -252,7 +252,7 @@ def test_a_boss_waits_for_a_worker_whose_version_is_not_deployed_and_people_are_
 
 
 def test_workers_that_other_processes_take_up_are_covered(tmp_path: Any) -> None:
-    """The boss's process has ended; workers of a daemon go on with the children alone."""
+    """The boss's process has ended; workers of a daemon continue the children alone."""
     office = Office(3, budget=nt.Budget(usd=0.30))
     outcome = office.run()
     assert outcome.status == "waiting"

@@ -16,7 +16,7 @@ GOAL = "close ticket 7"
 
 
 class World:
-    """What the tools did, and how often the model was asked, whoever died in between."""
+    """What the tools did, and how often the model was asked, across all processes."""
 
     def __init__(self) -> None:
         self.effects: list[tuple[Any, ...]] = []
@@ -69,7 +69,7 @@ class World:
 
 
 class CountingProvider(ScriptedProvider):
-    """A scripted model that tells the world of every request."""
+    """A scripted model that reports every request to the world."""
 
     def __init__(self, world: World, script: Any, price: Price | None) -> None:
         super().__init__(script, model="scripted-1", price=price, log=None)

@@ -21,7 +21,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
     """The ledger of five runs, to look at; `workplace` is the one to change."""
     place = make_workplace(tmp_path_factory.mktemp("killed") / "place")
     assert place.agent("handle", "done-1").exit_code == 0
-    # ticket-7 was killed and nobody looked after it since.
+    # ticket-7 was killed, and no process has opened it since.
     place.agent("handle", "ticket-7", kill="refund")
     # ticket-8 was opened again: verify could not tell.
     place.agent("handle", "ticket-8", kill="send_email")
@@ -29,7 +29,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
     # ticket-9 was opened again: there is no verify.
     place.agent("handle", "ticket-9", kill="refund")
     assert "ReplayUnsafeError" in place.agent("handle", "ticket-9").stderr
-    # The id, an argument and an error of this one attack whoever looks at it.
+    # The id, an argument and an error of this one attack the terminal of a reader.
     place.agent("hostile", "[red]evil[/red]", kill="send_email")
     (place.folder / "broken").write_text(HOSTILE, encoding="utf-8")
     assert "ReplayUnsafeError" in place.agent("hostile", "[red]evil[/red]").stderr

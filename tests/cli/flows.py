@@ -115,7 +115,7 @@ stopping = nt.Graph("stopping", version="1.0.0")
 @stopping.node
 def stop(state: dict[str, object]) -> None:
     if os.environ.get("FLOW_STOP") == "hold":
-        # A pipe that nobody writes to: it holds the run until the test lets it go.
+        # A pipe without a writer: it holds the run until the test releases it.
         Path("gate").read_text()
     if os.environ.get("FLOW_STOP") == "exit":
         raise SystemExit(7)

@@ -122,7 +122,7 @@ class Workplace:
         return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def shell(self, line: str, *, stdin: str = "", **variables: str) -> Ended:
-        """Run a line as somebody would type it."""
+        """Run a line as a person would type it."""
         plain = None if SPECIAL.search(line) else PLAIN.fullmatch(line)
         if plain is None:
             return self.started("/bin/sh", "-c", line, stdin=stdin, **variables)

@@ -64,7 +64,7 @@ def frugal(store: str) -> Any:
 def chat(store: str) -> Any:
     first = CHAT.run("c", goal="write", store=store)
     if not first.finished:
-        # Somebody who speaks to a run that still waits is heard in its first round.
+        # A message to a run that still waits is read in its first round.
         return _shown(first)
     return _shown(CHAT.run("c", message="and pay", store=store))
 

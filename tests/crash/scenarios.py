@@ -254,7 +254,7 @@ def transfer(state: dict[str, Any]) -> dict[str, Any]:
 
 
 class Broken(Exception):
-    """A node of an old version that nobody can mend."""
+    """A node of an old version that cannot be fixed."""
 
 
 old_claim: nt.Graph[Any] = nt.Graph("crash-claim", version="1.0.0", checkpoints="every_step")

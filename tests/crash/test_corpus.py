@@ -10,7 +10,7 @@ from tests.crash.sweeping import STORES
 
 
 @pytest.mark.parametrize("kept", cases(), ids=lambda kept: kept.file.stem)
-def test_a_point_that_failed_once_stays_mended(kept: Kept) -> None:
+def test_a_point_that_failed_once_stays_fixed(kept: Kept) -> None:
     why_not = level_named(kept.level).why_not()
     if why_not is not None:
         pytest.skip(why_not)

@@ -57,7 +57,7 @@ def test_power_cuts_while_the_log_is_moved_into_the_ledger_lose_nothing(
 
 
 def test_a_power_cut_while_a_ledger_is_made_never_looks_like_a_deleted_ledger() -> None:
-    """What lies beside a ledger must not be durable before the ledger's own name is (P116)."""
+    """No file next to a ledger may be durable before the ledger's own name is (P116)."""
 
     def work() -> str:
         with nt.run("ticket", store="agent.db"):

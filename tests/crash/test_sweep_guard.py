@@ -38,7 +38,7 @@ def test_branches_and_event_loops_overtaken_in_the_middle_do_nothing_twice() -> 
 def test_with_a_key_a_run_adds_up_wherever_it_was_killed(
     name: str, level: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever looks at the ledger after each crash checks every seal and every head (P97)."""
+    """The check of the ledger after each crash covers every seal and every head (P97)."""
     monkeypatch.setenv("NOTTWICE_KEY", bytes(range(32)).hex())
     agent = {**GUARD, **GRAPHS}[name]
     assert_nothing_wrong(name, agent, store="sqlite", level=level, budget_seconds=0.7)

@@ -1,4 +1,4 @@
-"""The one loop: choices, loops, branches, and checkpoints that ride with what they follow from."""
+"""The one loop: choices, loops, branches, and checkpoints written with what they follow from."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_every_round_of_a_loop_is_a_visit_with_effects_of_its_own(
     assert visits == [f"flow@1.0.0/{number}" for number in (1, 2, 3, 4)]
 
 
-def test_a_loop_stops_at_its_bound_and_goes_on_when_that_is_raised(
+def test_a_loop_stops_at_its_bound_and_continues_when_that_is_raised(
     host: Host, effects: Effects
 ) -> None:
     def looping(most: int, version: str) -> nt.Graph[Any]:
@@ -576,7 +576,7 @@ def test_a_wait_in_one_branch_does_not_hold_up_the_other(
 class Overtaken(MemoryStore):
     """A store in which the intent of one call is written last, as if its thread had been paused.
 
-    What rides in it was taken aboard when it came; what the others did since is durable already.
+    Its pending writes were added when they came; what the others did since is durable already.
     """
 
     def __init__(self, host: Host) -> None:
@@ -644,7 +644,7 @@ def grouped(text: str) -> Exception:
 @pytest.mark.parametrize(
     "trouble", [StoreError, CommitUnknown, LedgerCorrupt, SchemaTooNew, grouped]
 )
-def test_trouble_with_the_ledger_is_nobodys_failure(
+def test_trouble_with_the_ledger_fails_no_run(
     host: Host, effects: Effects, drive: Drive, trouble: Callable[[str], Exception]
 ) -> None:
     flow, well = graph(), list[bool]()

@@ -231,7 +231,7 @@ def test_what_verify_found_but_cannot_be_kept_is_no_receipt_of_a_note(host: Host
     assert row.result.kind is ResultKind.NOT_KEPT
 
 
-def test_a_pure_row_that_rides_never_refuses_the_receipt_of_an_effect(host: Host) -> None:
+def test_a_pending_pure_row_never_refuses_the_receipt_of_an_effect(host: Host) -> None:
     """The pure result cannot be kept, so it is computed again while an older one is on its way."""
 
     @nt.tool("pure")

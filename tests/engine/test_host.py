@@ -13,7 +13,7 @@ from nottwice.store.memory import MemoryStore
 
 
 class Answering:
-    """A driver that answers for tools by itself, and leaves the rest to the usual one."""
+    """A driver that answers for tools itself, and leaves the rest to the usual one."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []

@@ -54,7 +54,7 @@ def test_a_fork_waits_for_what_is_under_way_and_the_child_has_nothing_to_do() ->
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
-        # What was under way is over here, too, and nothing more comes.
+        # Work in progress has ended here, too, and nothing more comes.
         os.write(write, f"{len(done)} {later._thread is None} {len(later._due)}".encode())
         os._exit(0)
     os.waitpid(child, 0)

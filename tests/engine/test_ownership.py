@@ -33,7 +33,7 @@ def test_a_host_that_gives_up_on_usage_errors_does_not_give_up_on_a_busy_run(hos
             assert host.data.runs["r"].status is RunStatus.RUNNING
 
 
-def test_a_dead_holder_is_overtaken_at_once(host: Host) -> None:
+def test_a_dead_holder_is_overtaken_immediately(host: Host) -> None:
     with host.process(dies_at=3) as first, first.run("r"):
         pass
     assert host.data.runs["r"].holder_id is not None
@@ -42,7 +42,7 @@ def test_a_dead_holder_is_overtaken_at_once(host: Host) -> None:
     assert host.data.runs["r"].epoch == 2
 
 
-def test_waiting_for_a_busy_run_ends_when_it_is_given_up(host: Host) -> None:
+def test_waiting_for_a_busy_run_ends_when_it_is_released(host: Host) -> None:
     with host.process() as first, host.process() as second:
         block = first.run("r")
         block.__enter__()
@@ -145,7 +145,7 @@ def test_a_holder_of_unknown_fate_is_overtaken_but_verify_may_only_confirm(host:
 
 
 def test_a_claim_that_lost_the_race_looks_again(host: Host) -> None:
-    """Between reading the run and claiming it somebody else claimed it."""
+    """Between reading the run and claiming it, another process claimed it."""
 
     class Racing(MemoryStore):
         raced = False
@@ -164,7 +164,7 @@ def test_a_claim_that_lost_the_race_looks_again(host: Host) -> None:
         assert host.data.runs["r"].epoch == 7
 
 
-def test_a_run_is_given_up_again_if_it_cannot_be_looked_at(
+def test_a_run_is_released_again_if_it_cannot_be_read(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process that lives on must not keep from others what it does not drive."""

@@ -66,7 +66,7 @@ async def send(to: str) -> str:
 def test_a_sqlite_ledger_that_another_process_has_locked_keeps_no_reader_waiting(
     tmp_path: Path,
 ) -> None:
-    """So its reads stay in the loop. Whoever writes waits in a thread, and the loop goes on."""
+    """So its reads stay in the loop. A writer waits in a thread, and the loop continues."""
     path = tmp_path / "agent.db"
     ledger = nt.Ledger(path)
 
@@ -95,7 +95,7 @@ def test_a_sqlite_ledger_that_another_process_has_locked_keeps_no_reader_waiting
 
 
 def test_reads_do_not_wait_behind_tools_that_fill_the_pool_of_the_loop() -> None:
-    """Such a tool may wait for something that another task can only do once it has read."""
+    """This tool may wait for something that another task can only do once it has read."""
     ledger, sent = nt.Ledger(Distant()), threading.Event()
 
     @nt.tool("unsafe_on_replay", name="wait for the other task")

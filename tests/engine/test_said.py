@@ -1,4 +1,4 @@
-"""Does the log say every decision on one line, and carry it as data for whoever shows progress?"""
+"""Does the log say every decision on one line, and carry it as data for progress displays?"""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def with_keys(monkeypatch: pytest.MonkeyPatch, *keys: bytes) -> None:
     monkeypatch.setenv("NOTTWICE_KEY", "\n".join(key.hex() for key in keys))
 
 
-def test_a_resumed_run_goes_on_with_its_own_key_after_a_new_one_was_put_in_front(
+def test_a_resumed_run_continues_with_its_own_key_after_a_new_one_was_put_in_front(
     host: Host, program: Any, charges: Charges, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_keys(monkeypatch, OLD)

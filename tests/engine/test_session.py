@@ -36,7 +36,7 @@ if __name__ == "__main__":
 """
 
 
-def test_a_pure_result_rides_with_the_next_intent_and_is_durable_before_the_effect(
+def test_a_pure_result_is_written_with_the_next_intent_and_is_durable_before_the_effect(
     host: Host,
 ) -> None:
     seen: list[list[str]] = []
@@ -66,7 +66,7 @@ def test_a_reply_of_a_model_is_durable_before_it_is_returned(host: Host) -> None
         assert [row.identity.tool_name for row in host.calls] == ["ask_model"]
 
 
-def test_what_rides_gets_a_commit_of_its_own_when_it_has_waited(host: Host) -> None:
+def test_pending_writes_get_their_own_commit_after_a_while(host: Host) -> None:
     @nt.tool("pure")
     def look(x: int) -> int:
         return x
@@ -245,7 +245,7 @@ def test_pending_writes_are_durable_when_the_block_ends(host: Host) -> None:
     assert [row.status for row in host.calls] == [CallStatus.DONE]
 
 
-def test_a_crash_loses_only_what_rides(host: Host) -> None:
+def test_a_crash_loses_only_pending_writes(host: Host) -> None:
     runs: list[int] = []
 
     @nt.tool("pure")

@@ -1,4 +1,4 @@
-"""What does a process do whose syncs are counted? It runs one graph of so many nodes."""
+"""What does a process do whose syncs are counted? It runs one graph of a given length."""
 
 from __future__ import annotations
 

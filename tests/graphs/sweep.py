@@ -129,7 +129,7 @@ class Everything:
 
 
 def uninterrupted() -> Picture:
-    """What a run leaves that nobody interrupts."""
+    """What an uninterrupted run leaves."""
     whole = Everything()
     return whole.picture(whole.run().state)
 

@@ -1,4 +1,4 @@
-"""Who may change runs from outside: nobody, unless the app says so."""
+"""Who may change runs from outside: no person, unless the app says so."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_names_and_functions_say_who_may() -> None:
             check(admins, "bob")
 
 
-def test_without_any_nobody_may() -> None:
+def test_without_admins_no_person_may() -> None:
     with pytest.raises(NotPermitted, match=r"nt\.App\(\.\.\., admins="):
         check(None, "ann")
 

@@ -1,4 +1,4 @@
-"""A version stands for one graph: whatever was edited in place is refused before anything runs."""
+"""A version identifies one graph: a graph edited in place is refused before anything runs."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_drafts_of_one_app_are_not_checked_against_each_other(host: Host, effect
 
 
 def test_a_ledger_is_asked_until_it_holds_the_graph(host: Host, effects: Effects) -> None:
-    """Two processes may start two graphs of one id at once; the second finds out at its next."""
+    """Two processes may start two graphs of one id together; the second finds out at its next."""
     mine, other = flow(effects, "pay"), flow(effects, "else")
     with host.process() as ledger, host.process() as elsewhere:
         check_unchanged(elsewhere.store, other)

@@ -1,4 +1,4 @@
-"""A run that is cancelled stops for good, and so do the runs that it has spawned."""
+"""A run that is cancelled stops permanently, and so do the runs that it has spawned."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_question_of_a_cancelled_run_is_not_asked_any_more(host: Host) -> None
 
 
 @pytest.mark.parametrize("drive", [run, arun])
-def test_a_run_that_somebody_drives_stops_before_its_next_node(
+def test_a_run_that_a_process_drives_stops_before_its_next_node(
     host: Host, effects: Effects, drive: Any
 ) -> None:
     flow = graph()
@@ -149,7 +149,7 @@ def test_a_child_that_is_done_stays_done(host: Host, effects: Effects) -> None:
     assert sorted(statuses(host)) == ["aborted", "completed"]
 
 
-def test_whoever_cancels_and_dies_leaves_nothing_that_cannot_be_cancelled(
+def test_a_process_that_cancels_and_dies_leaves_nothing_that_cannot_be_cancelled(
     effects: Effects,
 ) -> None:
     """Killed at every point of the cancelling: it is done again, or was done."""

@@ -211,7 +211,7 @@ def test_a_child_that_waits_makes_its_parent_wait(host: Host, effects: Effects) 
     assert [(wait.kind.value, wait.subject) for wait in outcome.waits] == [
         ("child", record.workflow_id)
     ]
-    # Whoever runs the parent can reach what a person must decide.
+    # The caller of the parent can reach what a person must decide.
     assert [review.identity.workflow_id for review in outcome.reviews] == [record.workflow_id]
     assert run(host, parent).status == "waiting"
     answer(host, "yes")
@@ -302,7 +302,7 @@ def test_an_aborted_child_is_on_record_with_its_parent(host: Host, effects: Effe
         assert parent.outcome("r", store=ledger).status == "failed"
 
 
-def test_a_child_that_somebody_else_drives_makes_its_parent_wait(
+def test_a_child_that_another_process_drives_makes_its_parent_wait(
     host: Host, effects: Effects
 ) -> None:
     child = graph("child")

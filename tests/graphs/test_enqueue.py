@@ -126,7 +126,9 @@ def test_what_cannot_begin_is_refused_before_anything_is_written(
     assert host.data.runs == {}
 
 
-def test_many_are_enqueued_once_whoever_asks_again(host: Host, flow: nt.Graph[Any]) -> None:
+def test_many_are_enqueued_once_however_often_they_are_enqueued(
+    host: Host, flow: nt.Graph[Any]
+) -> None:
     inputs = {f"r{number}": {"order_id": number} for number in range(600)}
     with host.process() as ledger:
         app = nt.App(graphs=[flow], store=ledger)
@@ -147,9 +149,7 @@ def test_a_graph_that_was_edited_in_place_is_not_enqueued(host: Host, flow: nt.G
     assert list(host.data.runs) == ["r"]
 
 
-def test_a_run_that_failed_is_put_down_again_only_by_whoever_says_so(
-    host: Host, effects: Effects
-) -> None:
+def test_a_run_that_failed_is_enqueued_again_only_with_retry(host: Host, effects: Effects) -> None:
     flow = graph()
     flow.node(name="a")(lambda state: effects.act("a") and None)
     flow.node(name="b")(lambda state: effects.visit("b"))

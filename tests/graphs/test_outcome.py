@@ -1,4 +1,4 @@
-"""An outcome says how far a run came; the same to whoever asks, and as plain data."""
+"""An outcome says how far a run came; the same in every process, and as plain data."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_an_outcome_shows_what_the_run_waits_for() -> None:
 
 
 def test_an_outcome_as_plain_data_can_be_kept() -> None:
-    failure = Failure(FailureClass.POISON, "builtins.ValueError", "no")
+    failure = Failure(FailureClass.PERMANENT, "builtins.ValueError", "no")
     plain = plain_outcome(outcome("failed", failure=failure), {"x": 1})
     assert values.decode(values.encode(plain)) == plain
     assert plain.keys() == {"run_id", "graph", "status", "state", "version", "failure"}

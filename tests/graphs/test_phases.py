@@ -56,7 +56,7 @@ def test_the_same_step_in_two_phases_is_two_steps(host: Host, effects: Effects) 
     ]
 
 
-def test_a_pipeline_goes_on_at_the_step_that_failed(host: Host, effects: Effects) -> None:
+def test_a_pipeline_continues_at_the_step_that_failed(host: Host, effects: Effects) -> None:
     flow = pipeline(effects)
     effects.broken = {"check"}
     crash(host, flow)

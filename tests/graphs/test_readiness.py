@@ -82,7 +82,7 @@ def test_a_parent_is_ready_when_its_child_is(host: Host) -> None:
     assert ready(host), "it is completed, and its parent does not know it yet"
 
 
-def test_a_parent_is_not_ready_while_somebody_else_drives_its_child(host: Host) -> None:
+def test_a_parent_is_not_ready_while_another_process_drives_its_child(host: Host) -> None:
     child = one_node(lambda state: nt.sleep("1h"), "child")
     run(host, one_node(lambda state: {"child": nt.spawn(child).status}))
     (name,) = [run_id for run_id in host.data.runs if run_id != "r"]

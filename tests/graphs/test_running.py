@@ -1,4 +1,4 @@
-"""The same call starts a run, resumes it, or tells how it ended (D5, V1)."""
+"""The same call starts a run, resumes it, or says how it ended (D5, V1)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_finished_run_returns_its_result_again_without_running_anything(
 
 
 @pytest.mark.parametrize("drive", [run, arun])
-def test_a_failed_run_goes_on_at_the_node_that_failed(
+def test_a_failed_run_continues_at_the_node_that_failed(
     host: Host, effects: Effects, drive: Any
 ) -> None:
     flow = line(effects, "a", "b", "c")
@@ -106,7 +106,7 @@ def test_a_process_that_is_stopped_leaves_an_interrupted_run_and_not_a_failed_on
     assert effects.done == ["a"]
 
 
-def test_a_run_that_was_cancelled_by_its_event_loop_goes_on_later(
+def test_a_run_that_was_cancelled_by_its_event_loop_continues_later(
     host: Host, effects: Effects
 ) -> None:
     flow = line(effects, "a")
@@ -251,7 +251,7 @@ def test_sync_nodes_may_be_run_inside_a_running_loop(host: Host, effects: Effect
     assert asyncio.run(main()).status == "completed"
 
 
-def test_an_event_loop_goes_on_while_sync_nodes_run(host: Host) -> None:
+def test_an_event_loop_continues_while_sync_nodes_run(host: Host) -> None:
     flow = graph()
     ticked = threading.Event()
 
@@ -269,7 +269,7 @@ def test_an_event_loop_goes_on_while_sync_nodes_run(host: Host) -> None:
     assert asyncio.run(main()).state == {"ticked": True}
 
 
-def test_a_run_that_somebody_else_drives_is_busy(host: Host, effects: Effects) -> None:
+def test_a_run_that_another_process_drives_is_busy(host: Host, effects: Effects) -> None:
     flow = graph()
 
     @flow.node
@@ -282,7 +282,7 @@ def test_a_run_that_somebody_else_drives_is_busy(host: Host, effects: Effects) -
     assert effects.visited == ["again"]
 
 
-def test_whoever_stays_goes_on_as_soon_as_what_the_run_waits_for_has_come(
+def test_whoever_stays_continues_as_soon_as_what_the_run_waits_for_has_come(
     host: Host, effects: Effects
 ) -> None:
     flow = line(effects, "a")
@@ -466,7 +466,7 @@ def test_a_dead_process_is_overtaken_at_every_point_and_nothing_is_done_twice(
 def test_a_deploy_that_removed_the_node_leaves_the_failure_as_it_was(
     host: Host, effects: Effects
 ) -> None:
-    """A draft was edited in place: what the run failed with still tells what is wrong with it."""
+    """A draft was edited in place: the failure of the run still says what is wrong with it."""
     effects.broken = {"work"}
     flow = graph(version="0.0.1")
     flow.node(name="work")(lambda state: effects.visit("work"))
@@ -486,7 +486,7 @@ def test_a_deploy_that_removed_the_node_leaves_the_failure_as_it_was(
 
 
 def test_a_run_at_a_node_that_is_gone_has_failed_if_it_had_not_before(host: Host) -> None:
-    """Else whoever looks for runs that can go on would find it for ever."""
+    """Otherwise a worker that looks for ready runs would find it forever."""
     flow, edited = graph(version="0.0.1"), graph(version="0.0.1")
     flow.node(name="work")(lambda state: nt.receive("paid"))
     edited.node(name="other")(lambda state: None)

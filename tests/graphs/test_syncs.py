@@ -11,7 +11,7 @@ from tests.store.machine import needs_strace, run, syncs_of, traced
 def syncs(
     folder: Path, *, what: str = "run", kind: str = "unsafe", nodes: int, cadence: str = "effects"
 ) -> int:
-    """How many syncs a process makes that runs a graph of so many nodes, all in all."""
+    """How many syncs a process makes in total that runs a graph of this many nodes."""
     folder.mkdir(exist_ok=True)
     log = folder / "log"
     words = [str(folder / "ledger.db"), what, kind, str(nodes), cadence]

@@ -85,7 +85,7 @@ def test_the_error_lists_what_can_be_done_with_the_commands(
     assert migrate[5:9] == ["--map", "work=NODE", "--why", "TEXT"]
 
 
-def test_a_graph_that_is_gone_altogether_strands_its_runs_as_well(
+def test_a_graph_that_is_gone_altogether_strands_its_runs_too(
     stranded: Host, effects: Effects
 ) -> None:
     other = graph("other")
@@ -137,7 +137,7 @@ def test_a_person_can_only_abort_it(stranded: Host, effects: Effects) -> None:
     assert effects.visited == []
 
 
-def test_a_run_that_is_over_needs_nobody(host: Host, effects: Effects) -> None:
+def test_a_run_that_has_ended_needs_no_person(host: Host, effects: Effects) -> None:
     meet(host, flow(effects, "1.0.0"))
     assert meet(host, flow(effects, "2.0.0")).graph == "flow@1.0.0"
     assert host.open_reviews == []

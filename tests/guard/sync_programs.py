@@ -1,4 +1,4 @@
-"""What does a process do whose syncs are counted? So many steps of a plain run, with one call each.
+"""What does a process do whose syncs are counted? Steps of a plain run, with one call each.
 
 python -m tests.guard.sync_programs FOLDER "KIND STEPS CHECKPOINTS"...
 """

@@ -1,6 +1,6 @@
-"""What the keyword arguments of a tool say about each other, and what is refused at once (T2, T3).
+"""What the options of a tool say about each other, and what is refused immediately (T2, T3).
 
-Every refusal names the tool and what to choose instead; nothing of it is registered.
+Every refusal names the tool and what to choose instead, and registers nothing.
 """
 
 from __future__ import annotations

@@ -339,7 +339,7 @@ def test_recursion_with_other_arguments_is_welcome() -> None:
         assert declare_recursive(5) == 120
 
 
-def test_an_effect_that_waits_for_itself_sees_the_refusal_and_may_go_on() -> None:
+def test_an_effect_that_waits_for_itself_sees_the_refusal_and_may_continue() -> None:
     refused: list[str] = []
 
     @nt.tool("unsafe_on_replay")
@@ -427,7 +427,7 @@ def started(function: Callable[[], object]) -> threading.Thread:
 
 
 def test_two_waits_of_one_call_at_once_are_both_remembered() -> None:
-    """A tool waits in two threads; when one wait is over, the other still makes a circle."""
+    """A tool waits in two threads; when one wait has ended, the other still makes a circle."""
     with nt.Ledger(":memory:").run("r"):
         scope = current_scope.get()
         assert scope is not None

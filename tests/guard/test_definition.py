@@ -35,7 +35,7 @@ def guarded(work: Any, **words: Any) -> Any:
 
 
 def test_two_tools_of_one_factory_are_not_one_tool() -> None:
-    """The second would be answered with the first one's receipt, and its effect never made."""
+    """The second would get the receipt of the first, and its effect would never be made."""
     done: list[str] = []
 
     def protect(work: Callable[[int], None]) -> Any:
@@ -236,7 +236,7 @@ def test_a_helper_that_is_assigned_later_is_not_taken_on_trust() -> None:
 
 
 def test_a_loop_does_not_make_two_tools_of_one_name() -> None:
-    """Both functions share the variable, so only what it was tells them apart."""
+    """Both functions share the variable, so only its earlier value distinguishes them."""
     made = []
     with pytest.raises(nt.errors.InvalidTool, match=TAKEN):
         for work in (abs, str):
@@ -343,7 +343,7 @@ def test_a_living_tool_is_not_forgotten_when_a_second_import_is_collected(folder
     assert found.name == first.refund.tool.name
 
 
-def test_a_tool_that_nobody_holds_any_more_keeps_its_name() -> None:
+def test_a_tool_without_a_reference_keeps_its_name() -> None:
     declare("pure", name="kept")(lambda: 1)
     gc.collect()
     assert registry.find_tool("kept") is not None

@@ -67,7 +67,7 @@ def test_two_different_intents_never_have_one_key(
         keys = [made.render(dict(zip("abc", each, strict=True))) for each in (one, other)]
     except (InvalidTool, InvalidKey):
         return
-    # 7 and "7" mean the same number in a key; the ledger tells them apart by their hash.
+    # 7 and "7" mean the same number in a key; the ledger distinguishes them by their hash.
     assert (keys[0] == keys[1]) == (list(map(str, one)) == list(map(str, other)))
 
 

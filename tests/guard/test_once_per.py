@@ -261,7 +261,7 @@ def test_an_async_tool_in_a_plain_run_is_done_once_for_what_it_says() -> None:
 
 
 def test_a_node_that_is_killed_and_visited_again_sends_no_second_wording() -> None:
-    """The reply of a model that nobody recorded is another one after the crash."""
+    """An unrecorded reply of a model is another one after the crash."""
 
     def make() -> tuple[Outbox, nt.Graph[Any]]:
         forget_tools()
@@ -376,7 +376,7 @@ def fingerprint_of(**declared: Any) -> Fingerprint:
 
 
 def test_another_answer_to_which_call_it_is_needs_a_new_major_version() -> None:
-    """A run in flight would take the mail on record for another one, and send it again."""
+    """An open run would take the recorded mail for another one, and send it again."""
     plain = fingerprint_of(once_per=None)
     once = fingerprint_of()
     wider = fingerprint_of(once_per=("to", "order_id", "text"))

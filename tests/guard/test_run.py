@@ -30,7 +30,7 @@ def ledger() -> nt.Ledger:
 
 
 def status(ledger: nt.Ledger, run_id: str = "r") -> tuple[RunStatus, bool]:
-    """Its status, and whether somebody holds it."""
+    """Its status, and whether a process holds it."""
     run = ledger.store.load_run(run_id)
     assert run is not None
     return run.status, run.holder_id is not None
@@ -106,7 +106,7 @@ if __name__ == "__main__":
 def test_a_process_that_is_told_to_end_in_a_block_interrupts_its_run(
     tmp_path: Path, how: str, code: int
 ) -> None:
-    """It can be resumed, and people are told so. Nobody is told that the work has failed."""
+    """It can be resumed, and people are told so. No text says that the work has failed."""
     script, store = tmp_path / "agent.py", str(tmp_path / "agent.db")
     script.write_text(ENDS_IN_THE_BLOCK.format(how=how), encoding="utf-8")
     done = subprocess.run([sys.executable, script, store], capture_output=True, timeout=60)
@@ -298,7 +298,7 @@ def test_one_id_in_two_ledgers_is_two_runs(ledger: nt.Ledger) -> None:
 # Waiting for a run that is busy
 
 
-def test_waiting_ends_when_the_run_is_given_up(ledger: nt.Ledger) -> None:
+def test_waiting_ends_when_the_run_is_released(ledger: nt.Ledger) -> None:
     held, found = threading.Event(), []
 
     def hold() -> None:
@@ -325,7 +325,7 @@ def test_waiting_is_bounded_by_the_clock() -> None:
 
 
 def test_a_waiter_that_is_cancelled_does_not_keep_the_run(ledger: nt.Ledger) -> None:
-    """Its claim goes through, because nothing may stop it half-way, and is given up again."""
+    """Its claim is committed, because nothing may stop it half-way, and then released."""
 
     async def wait_for_it() -> None:
         async with ledger.run("r", acquire_timeout="10s"):

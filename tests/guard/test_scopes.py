@@ -507,7 +507,7 @@ def test_map_refuses_what_it_could_not_await(sender: Sender) -> None:
 
 
 def test_branches_of_a_cancelled_gather_begin_nothing_new(host: Host, sender: Sender) -> None:
-    """What was sent stays sent and is recorded; the code behind it does not go on alone."""
+    """What was sent stays sent and is recorded; the code after it does not continue alone."""
 
     async def main(ledger: nt.Ledger) -> None:
         began, go_on = asyncio.Event(), asyncio.Event()

@@ -1,4 +1,4 @@
-"""Anybody may tell a run of an event, at any time, and the same event only once (B4)."""
+"""Any program may send an event to a run, at any time, and the same event only once (B4)."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Plan:
     """Keywords for ``nt.tool`` on top of what the kind says, for the tool ``act``."""
     run_options: dict[str, Any] = field(default_factory=dict)
     hours_ahead: float | None = None
-    """How far the clock of this process is ahead; on such a clock a pause takes no time."""
+    """How far the clock of this process is ahead; on this clock a pause takes no time."""
     more: dict[str, Any] = field(default_factory=dict)
 
 
@@ -78,7 +78,7 @@ class Process:
         self.plan = plan
         self.world = WorldClient(plan.world)
         ahead = plan.hours_ahead is not None
-        # A commit that comes by itself after a moment would be another place in every life.
+        # A background commit would come at another place in every life.
         self.clock = AheadClock((plan.hours_ahead or 0) * 3600) if ahead else UnhurriedClock()
         self.attempts = 0
         self.looks = 0
@@ -118,7 +118,7 @@ class Process:
         if (place, self._visits[place]) == (self.plan.more.get("stop_at"), 1):
             os.kill(os.getpid(), signal.SIGSTOP)
         if (place, self._visits[place]) == (self.plan.more.get("pause_at"), 1):
-            # Only this thread waits; the others go on.
+            # Only this thread waits; the others continue.
             self.world.do("a pause", hold_before=self.plan.more["pause_gate"])
 
     def open(self) -> nt.Ledger:
@@ -165,7 +165,7 @@ class Process:
         outcome = outcomes[min(call.attempt, len(outcomes)) - 1]
         known: dict[str, dict[str, Any]] = {
             "retryable": {"fail_with": 503},
-            "poison": {"fail_with": 404},
+            "permanent": {"fail_with": 404},
             "lost": {"lose_response": True},
             "done": {},
         }

@@ -43,7 +43,7 @@ def send(what: str) -> str:
 
 
 class UntilDeath:
-    """Kills the process a moment after so many sendings, however slow the machine is."""
+    """Kills the process a moment after this many sendings, however slow the machine is."""
 
     def __init__(self) -> None:
         self._left = 0

@@ -2,7 +2,7 @@
 
 From turn to turn it finds other words for its mail, asks for the very same again and again, sends
 wrong types, broken JSON and tools that are not there, gives every call the same id, asks for many
-things at once, and labels repeats as it likes. What it says in a turn follows from the seed alone,
+things in one reply, and labels repeats as it likes. Its words in a turn follow from the seed alone,
 so that a process that was killed can be compared with nothing but the world: a file of lines.
 """
 

@@ -39,14 +39,14 @@ class FleetWork(Work):
         return flow
 
     def app(self, ledger: Ledger) -> nt.App:
-        # Not the child: a worker finds by itself what its graphs spawn, or goes on through them.
+        # Not the child: a worker finds what its graphs spawn, or continues it through them.
         return nt.App(graphs=[self.flow], store=ledger)
 
 
 def open_ledger(process: Process) -> Ledger:
     """Whatever the plan names: a file, or a database, which may be starting at this very moment.
 
-    Whoever starts workers starts one again that could not reach its ledger.
+    The supervisor starts a worker again that could not reach its ledger.
     """
     for _ in range(MOST_STARTS):
         with contextlib.suppress(nt.errors.StoreError):
@@ -61,7 +61,7 @@ def run_ids(process: Process) -> list[str]:
 
 @program
 def fleet_producer(process: Process) -> None:
-    """Put all runs down; whoever was killed over it does so again."""
+    """Enqueue all runs; a process that was killed meanwhile does so again."""
     ledger = open_ledger(process)
     app = FleetWork(process).app(ledger)
     new = sum(app.enqueue("soaked", run_id, {"log": []}) for run_id in run_ids(process)[::2])
@@ -81,7 +81,7 @@ def fleet_worker(process: Process) -> None:
 
 @program
 def fleet_decider(process: Process) -> None:
-    """Answer, look whether it happened, and tell every run to go on, until all are completed."""
+    """Answer, check whether it happened, and let every run continue, until all are completed."""
     work, ledger = FleetWork(process), open_ledger(process)
     store = ledger.store
     for run_id in run_ids(process):

@@ -38,13 +38,13 @@ class PlacedStore(KillingStore):
     def commit_soon(self, commit: Commit) -> Future[None]:
         self._reach(f"before {name_of(commit)}")
         future = self._store.commit_soon(commit)
-        # The first callback: whoever waits for the commit has not been told yet.
+        # The first callback: the process that waits for the commit has not been told yet.
         future.add_done_callback(lambda done: self._reach(f"after {name_of(commit)}"))
         return future
 
 
 def name_of(commit: Commit) -> str:
-    """What a commit is about; what rides in it is not what it is about."""
+    """What a commit is about, without its pending writes."""
     run = commit.workflow_id.count(".") * "child "
     if commit.claim is not None:
         return f"{run}claim"

@@ -53,7 +53,7 @@ def call(folder: Path, *, dies: bool = False) -> None:
 
 
 def decide_and_call(folder: Path) -> None:
-    """Somebody decides beside the run, and then the run goes on."""
+    """A person decides beside the run, and then the run continues."""
     decide(folder, "did-not-happen")
     call(folder)
 
@@ -67,7 +67,7 @@ def decide(folder: Path, verb: str) -> None:
 
 
 def resume(folder: Path) -> None:
-    """Look at what is there, end the doubt as the truth is, and go on to the end."""
+    """Look at what is there, end the doubt as the truth is, and continue to the end."""
     runs = folder / "runs"
     if (runs / ".nottwice" / "format.json").exists():
         before = JsonFileStore(runs, now=SystemClock().now(), create=False)

@@ -26,7 +26,7 @@ def publish() -> None:
 
 
 def work(phase: str, how: str) -> dict[str, str]:
-    """All phases but the fourth are over before anybody has looked."""
+    """All phases but the fourth have ended before any test has looked."""
     if phase != "publish":
         return {"output_file": f"{phase}.json"}
     if how == "dies":

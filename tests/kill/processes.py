@@ -84,13 +84,13 @@ class Agent:
 
     def kill(self) -> Agent:
         """SIGKILL, and wait until it is dead."""
-        # It may have come to its end by itself, at this very moment.
+        # It may have come to its own end at this very moment.
         with contextlib.suppress(ProcessLookupError):
             self.signal(signal.SIGKILL)
         return self.end()
 
     def signal(self, number: signal.Signals) -> None:
-        # After its end the pid may be somebody else's.
+        # After its end the pid may belong to another process.
         if self.exit_code is None:
             os.kill(self.pid, number)
 
@@ -156,7 +156,7 @@ class Case:
         return agent
 
     def finish(self, program: str = "call", **plan: Any) -> Agent:
-        """Start a process and wait until it has ended, by itself or by its own hand."""
+        """Start a process and wait until it has ended or killed itself."""
         return self.start(program, **plan).end()
 
     def plan(self, program: str, **plan: Any) -> dict[str, Any]:

@@ -109,7 +109,7 @@ def decide(process: Process) -> None:
     more = process.plan.more
     ledger = process.open()
     if "gate" in more:
-        # Everybody who is to decide waits here, so that all go on at once.
+        # All processes that will decide wait here, so that all continue at the same time.
         process.world.do("a vote", hold_before=more["gate"])
     with process.reporting():
         if more["verb"] == "undo":
@@ -272,7 +272,7 @@ def method(process: Process) -> None:
 
 @program
 def cancel_waiter(process: Process) -> None:
-    """An event loop in which somebody stops waiting for a call that is under way."""
+    """An event loop in which a task stops waiting for a call in progress."""
     asyncio.run(_cancel_waiter(process))
 
 
@@ -334,7 +334,7 @@ async def _maybe_await(answer: Any) -> Any:
 
 @program
 def cancel_crowd(process: Process) -> None:
-    """Of many runs that are opened at once, some are given up while their claims are written."""
+    """Of many runs that are opened together, some are cancelled while their claims are written."""
     asyncio.run(_cancel_crowd(process))
 
 
@@ -420,7 +420,7 @@ def _thread_in_block(function: Any) -> threading.Thread:
 
 @program
 def many_runs(process: Process) -> None:
-    """A hundred runs at once in one process, each with one call."""
+    """A hundred runs in parallel in one process, each with one call."""
     act, ledger, count = process.tool(), process.open(), process.plan.more["count"]
     if process.plan.is_async:
         asyncio.run(_many_runs_async(process, act, ledger, count))
@@ -439,7 +439,7 @@ def many_runs(process: Process) -> None:
 
 
 async def _many_runs_async(process: Process, act: Any, ledger: nt.Ledger, count: int) -> None:
-    # As many requests at once as there are runs; the usual pool of threads is smaller.
+    # As many parallel requests as there are runs; the usual pool of threads is smaller.
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(count))
 
     async def agent(number: int) -> None:

@@ -1,4 +1,4 @@
-"""What does an agent do whose tools read the folder in which its own ledger lies?
+"""What does an agent do whose tools read the folder of its own ledger?
 
 Three kinds of processes in one folder: agents that make calls while their threads copy every file
 they find, one that opens and closes the ledger without end, and one that makes short runs. Each

@@ -2,7 +2,7 @@
 
 Every worker takes any run that is ready, in an order of its own; so runs change hands all the
 time, also between processes that live. The runs wait for timers, for answers, and, where a worker
-was killed at the wrong moment, for somebody who looks whether it happened.
+was killed at the wrong moment, for a person who checks whether it happened.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def soak_decider(process: Process) -> None:
     while list(unfinished(process, store)):
         for review in store.open_reviews():
             if review.status is ReviewStatus.OPEN:
-                # Somebody may use, close or decide it meanwhile, or its holder may still live.
+                # Another process may use, close or decide it, or its holder may still live.
                 with contextlib.suppress(nt.errors.UsageError, nt.errors.DecisionConflict):
                     decide(work, nt.Reviews(ledger), review)
                     decided += 1

@@ -45,7 +45,7 @@ class KillingStore:
                 for kind in kinds_of(commit):
                     self._reach(f"after {kind}")
 
-        # The first callback: whoever waits for the commit has not been told yet.
+        # The first callback: the process that waits for the commit has not been told yet.
         future.add_done_callback(after)
         return future
 

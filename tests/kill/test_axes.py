@@ -54,7 +54,7 @@ def test_calls_that_differ_in_one_axis_are_two_effects(case: Case, axis: str) ->
 
 @pytest.mark.parametrize("axis", AXES)
 def test_a_receipt_never_answers_for_a_call_that_differs_in_one_axis(case: Case, axis: str) -> None:
-    """The first call is done, and the second is in doubt: neither stands for the other."""
+    """The first call is done, and the second is in doubt: neither answers for the other."""
     more = plan(BASE, AXES[axis])
     crash = case.finish("visits", more=more, die_at="after intent", die_at_visit=2)
     assert crash.was_killed

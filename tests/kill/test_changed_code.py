@@ -150,7 +150,7 @@ def test_a_call_in_doubt_that_new_code_cannot_make_any_more_waits_for_a_person(
     # The old code could still do it, but a person has been asked.
     assert case.finish(kind=kind).said["review"] == case.open_review()
     case.decide("did-not-happen")
-    # Code that cannot use the decision leaves it as it is, and asks nobody again.
+    # Code that cannot use the decision leaves it unchanged, and asks no person again.
     for _ in range(3):
         unable = case.finish(program, kind=kind)
         assert "cannot be used yet" in unable.said["text"]

@@ -1,4 +1,4 @@
-"""Is an effect done once when many want it at once? Processes, threads, and a hundred runs. (D9)"""
+"""Is an effect made once when many request it together? Processes, threads, a hundred runs. (D9)"""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_hundred_runs_killed_at_once_are_each_done_once(
     assert orders == list(range(RUNS))
 
 
-def test_runs_given_up_while_their_claims_are_written_do_not_take_the_others_along(
+def test_runs_cancelled_while_their_claims_are_written_do_not_affect_the_others(
     case: Case,
 ) -> None:
     agent = case.finish("cancel_crowd", is_async=True)

@@ -1,4 +1,4 @@
-"""Does an unchanged program drift if it does several things at once and is killed? (D15, P137)"""
+"""Does an unchanged concurrent program drift when it is killed? (D15, P137)"""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Person:
 
 
 def _identity(wanted: WantedCall) -> list[object]:
-    """What tells the effect from others, as the world writes it."""
+    """What distinguishes the effect from others, as the world writes it."""
     args = wanted.args
     names = {
         "erratic_mail": ("to", "order_id"),

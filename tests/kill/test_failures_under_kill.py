@@ -1,6 +1,6 @@
 """Is every attempt on record before it is made, and every failure classed before the next?
 
-L2: intent before effect, for retries too. D4: retryable, poison, ambiguous.
+L2: intent before effect, for retries too. D4: retryable, permanent, ambiguous.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def test_every_attempt_is_durable_before_the_upstream_sees_it(
 
 @both
 @pytest.mark.parametrize("kind", ["unsafe", "keyed"])
-def test_a_poisonous_call_is_not_retried_and_fails_alike_in_every_process(
+def test_a_permanent_failure_is_not_retried_and_fails_alike_in_every_process(
     case: Case, kind: str, is_async: bool
 ) -> None:
-    more = {"outcomes": ["poison", "done"]}
+    more = {"outcomes": ["permanent", "done"]}
     first = case.finish(kind=kind, is_async=is_async, more=more)
     again = case.finish(kind=kind, is_async=is_async, more=more)
     for agent in (first, again):
@@ -109,7 +109,7 @@ def test_an_ambiguous_attempt_after_a_retry_stays_in_doubt(case: Case, is_async:
 
 
 @both
-@pytest.mark.parametrize("second", ["poison", "retryable"])
+@pytest.mark.parametrize("second", ["permanent", "retryable"])
 def test_after_an_ambiguous_attempt_no_failure_proves_that_nothing_happened(
     case: Case, second: str, is_async: bool
 ) -> None:

@@ -1,7 +1,7 @@
-"""Workers on one ledger that are killed and told to stop at random, for as long as one likes (P66).
+"""Workers on one ledger that are killed and told to stop at random, for a chosen time (P66).
 
-At the end nothing happened twice, nothing is lost, no run is stuck, and whoever was told to stop
-has handed back everything. ``make soak`` takes minutes over it, ``make deep-soak`` one.
+At the end nothing happened twice, nothing is lost, no run is stuck, and workers told to stop
+have released every run. ``make soak`` takes minutes over it, ``make deep-soak`` one.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Place:
     """Where ledgers are: files in a folder."""
 
     restarts = 0
-    """How often it is restarted, for so many times that something else is done."""
+    """How often it is restarted, for that many times that something else is done."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -89,7 +89,7 @@ class Database(Place):
                 # Tables lie in a schema here, so they have no prefix.
                 return connection.execute(sql.replace("nottwice_", "")).fetchall()
         except (psycopg.OperationalError, psycopg.errors.UndefinedTable):
-            # It is away just now, or whoever came first is still making the tables.
+            # It is away just now, or the first process is still creating the tables.
             return []
 
     def restart(self, chosen: random.Random) -> None:
@@ -190,7 +190,7 @@ class Fleet:
 
 
 def _kill(agent: Agent) -> None:
-    """Kill one that may have ended by itself."""
+    """Kill a process that may already have ended."""
     with contextlib.suppress(ProcessLookupError):
         agent.signal(signal.SIGKILL)
     agent.end()

@@ -27,7 +27,7 @@ from tests.kill.processes import Agent, Case, Nursery
 PAIRS = os.environ.get("NOTTWICE_KILLS", "8")
 SEED = int(os.environ.get("NOTTWICE_SEED", random.randrange(10**9)))
 SHARES = 4
-"""The places are divided among so many tests, which can run side by side."""
+"""The places are divided among this many tests, which can run side by side."""
 
 CALLS = """
 SELECT workflow_id, node_id, checkpoint_id, tool_name, input_hash, call_id, status, replay_class,
@@ -125,9 +125,7 @@ def resumed(case: Case, **plan: Any) -> Picture:
 
 @pytest.mark.sampled(part="sweeps", keep=1)
 @pytest.mark.parametrize("share", range(SHARES))
-def test_a_run_killed_at_any_place_ends_like_one_that_nobody_interrupts(
-    cases: Cases, share: int
-) -> None:
+def test_a_run_killed_at_any_place_ends_like_an_uninterrupted_one(cases: Cases, share: int) -> None:
     expected, places = uninterrupted(cases)
     assert len(places) > 90
     assert len(set(expected["upstream"])) == len(expected["upstream"]) == 10
@@ -159,7 +157,7 @@ def test_the_same_holds_in_an_event_loop_and_for_every_cadence(
 
 @pytest.mark.sampled(part="sweeps", keep=1)
 @pytest.mark.parametrize("share", range(SHARES))
-def test_a_run_killed_again_while_it_resumes_ends_like_one_that_nobody_interrupts(
+def test_a_run_killed_again_while_it_resumes_ends_like_an_uninterrupted_one(
     cases: Cases, share: int
 ) -> None:
     expected, places = uninterrupted(cases)

@@ -1,4 +1,4 @@
-"""Is a live holder never overtaken, and a dead one at once? (D9, D10, DESIGN "Who owns a run")"""
+"""Is a live holder never overtaken, and a dead one immediately? (D9, D10, "Who owns a run")"""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_stopped_owner_is_alive_and_overtaken_only_when_killed(
     other = case.finish(kind=kind, more={"answers": ["did not happen"]})
     assert other.said["error"] == "RunBusy"
     assert stopped.kill().was_killed
-    # At once: no lease has to run out.
+    # Immediately: no lease has to run out.
     successor = case.finish(kind=kind, run_options={"acquire_timeout": None})
     assert successor.said.get("error") != "RunBusy"
     waits = kind == "unsafe" or (kind == "verified" and not applied)
@@ -79,7 +79,9 @@ def test_a_stopped_owner_is_alive_and_overtaken_only_when_killed(
 
 
 @pytest.mark.parametrize("kind", EFFECTFUL)
-def test_an_owner_that_was_stopped_and_goes_on_finishes_its_own_call(case: Case, kind: str) -> None:
+def test_an_owner_that_was_stopped_and_continues_finishes_its_own_call(
+    case: Case, kind: str
+) -> None:
     stopped = case.start(kind=kind, more={"stop_at": "body start"})
     stopped.wait_until_stopped()
     assert case.finish(kind=kind).said["error"] == "RunBusy"
@@ -170,7 +172,7 @@ def test_verify_may_only_confirm_while_the_overtaken_holder_may_be_alive(
 
 
 def test_evidence_about_a_closed_review_opens_a_new_one(case: Case, usurper: SqliteStore) -> None:
-    """Somebody swore that the old holder was stopped, and it was not: a person must hear of it."""
+    """A person swore that the old holder was stopped, and it was not: people must hear of it."""
     owner, gate = start_and_hold(case, kind="unsafe")
     overtake(usurper, case.run)
     case.finish(kind="unsafe")

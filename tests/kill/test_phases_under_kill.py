@@ -52,7 +52,7 @@ def working(layer: str, store: str, how: str) -> Iterator[subprocess.Popen[str]]
 
 
 def marks(store: str) -> list[str]:
-    """Where each phase stands, as ``nottwice show`` says it to anybody; none before it begins."""
+    """The state of each phase, as ``nottwice show`` prints it; none before it begins."""
     command = [sys.executable, "-m", "nottwice", "show", "r", "--store", store, "--json"]
     shown = starting.run(command, timeout=LISTEN_SECONDS)
     steps = json.loads(shown.stdout)["steps"] if shown.returncode == 0 else []

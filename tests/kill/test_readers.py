@@ -1,6 +1,6 @@
 """Does reading the ledger's files, in the very process that writes them, cost no commit? (P110)
 
-Whoever closes a file drops every POSIX lock that its process has on it, SQLite's own among them.
+Closing a file drops every POSIX lock that the process has on it, SQLite's own among them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Does a decision count exactly once, wherever somebody dies between a doubt and its end?
+"""Does a decision count exactly once, wherever a process dies between a doubt and its end?
 
 H2: the verbs, licences that are used up, conflicts and undo. D11: nothing new while one is open.
 """
@@ -243,7 +243,7 @@ def test_a_decision_can_be_undone_until_it_is_used(case: Case) -> None:
 
 @pytest.mark.parametrize("verb", ["did-not-happen", "happened", "abort"])
 def test_a_decision_taken_back_at_the_last_moment_is_not_used(case: Case, verb: str) -> None:
-    """The resume has read the decision; before it can use it, somebody undoes it."""
+    """The resume has read the decision; before it can use it, a person undoes it."""
     leave_in_doubt(case, applied=True)
     review = case.open_review()
     case.decide(verb, **({"result": GIVEN} if verb == "happened" else {}))
@@ -273,7 +273,7 @@ def test_while_a_review_is_open_nothing_new_is_sent_even_if_the_error_is_swallow
         assert answers[turn]["error"] == "ReplayUnsafeError", turn
         assert answers[turn]["review"] == case.open_review()
     for turn, tool in (("the same again on purpose", "act"), ("another effect", "other")):
-        # Whoever answers this error must not decide about the other call.
+        # A person who answers this error must not decide about the other call.
         assert answers[turn]["review"] is None
         assert answers[turn]["text"].startswith(f"{tool}(order=7, cents=4000) was not run"), turn
         assert case.open_review() in answers[turn]["text"]
@@ -284,7 +284,7 @@ def test_while_a_review_is_open_nothing_new_is_sent_even_if_the_error_is_swallow
     assert case.effects("other of " + case.effect) == 0
 
 
-def test_a_decision_made_while_the_block_is_open_lets_it_go_on(case: Case) -> None:
+def test_a_decision_made_while_the_block_is_open_lets_it_continue(case: Case) -> None:
     gate = case.gate("between the turns")
     more = {"pause_at": "between the turns", "pause_gate": gate}
     agent = case.start("swallow", faults={"lose_response": True}, more=more)

@@ -1,4 +1,4 @@
-"""Many runs, four workers, and somebody who kills them at random, for as long as one likes.
+"""Many runs, four workers, and a killer that strikes at random, for a chosen time.
 
 At the end nothing happened twice, nothing is lost, and at no moment did a run wait without a reason
 on record (P28, P14). ``make soak`` takes minutes over it, ``make deep-soak`` one.
@@ -83,7 +83,7 @@ class Soak:
     def select(self, sql: str) -> list[tuple[Any, ...]]:
         with contextlib.closing(sqlite3.connect(self.case.ledger, timeout=60)) as connection:
             if connection.execute("PRAGMA user_version").fetchone()[0] < SCHEMA_VERSION:
-                # Whoever came first is still making the tables.
+                # The first process is still creating the tables.
                 return []
             return connection.execute(sql).fetchall()
 

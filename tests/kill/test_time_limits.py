@@ -1,6 +1,6 @@
 """Is an attempt that cannot be stopped waited for, and never made beside itself? (D10, D13)
 
-Time limits that pass while the upstream works, and waiters that are cancelled: the effect goes on,
+Time limits that pass while the upstream works, and cancelled waiters: the effect continues,
 so the run is held until it has ended, and its outcome is recorded.
 """
 

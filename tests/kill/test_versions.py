@@ -1,7 +1,7 @@
 """Do all versions of a run stay what they were, wherever it was killed? (P21)
 
 Not only what a run adds is written: now and then earlier versions are packed, and some of them come
-to rest on later ones. Whoever dies there leaves all as they were, or all as they will be.
+to rest on later ones. A process that dies there leaves all as they were, or all as they will be.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Does each question, approval, timer and event count once, wherever somebody dies meanwhile?
+"""Does each question, approval, timer and event count once, wherever a process dies?
 
 Real processes and SIGKILL; what they left is read with plain SQL.
 """
@@ -31,7 +31,7 @@ def statuses(case: Case) -> list[str]:
 
 
 def events(case: Case) -> list[tuple[str, bool]]:
-    """Every event, and whether somebody took it."""
+    """Every event, and whether a run took it."""
     return [(one["event_id"], one["received_by"] is not None) for one in case.events()]
 
 
@@ -174,7 +174,7 @@ def test_a_rejection_counts_once_and_nothing_is_ever_sent(case: Case, place: str
 
 
 def test_an_approval_taken_back_at_the_last_moment_sends_nothing(case: Case) -> None:
-    """The resume has read the approval; before it can use it, somebody undoes it."""
+    """The resume has read the approval; before it can use it, a person undoes it."""
     desk(case, "act", **APPROVED)
     review = case.open_review()
     case.decide("approve")
@@ -195,7 +195,7 @@ def test_an_event_that_is_killed_on_its_way_was_sent_or_not(case: Case, place: s
     desk(case, "receive")
     assert send(case, 1, die_at=place).was_killed
     assert events(case) == ([] if place == "before sending" else [("e1", False)])
-    # Whoever does not know sends it again, under its id.
+    # A sender that does not know sends it again, under its id.
     send(case, 1)
     assert desk(case, "receive").said["event"] == {"number": 1}
     assert events(case) == [("e1", True)]

@@ -36,7 +36,7 @@ def step(state: dict[str, Any]) -> Any:
 
 
 def killed(ledger: Path, steps: int, *, commits: int, after: bool) -> bool:
-    """Go on with the run in a child that dies at a commit; False: it came to its end."""
+    """Continue the run in a child that dies at a commit; False: it came to its end."""
     child = os.fork()
     if child == 0:
         _die_at(commits, after=after)

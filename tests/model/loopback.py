@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager, suppress
 
 LONG = 20.0  # Seconds; only a test that fails waits this long.
 
-# What a server does with one connection; the event is set when the test is over.
+# What a server does with one connection; the event is set when the test has ended.
 Script = Callable[[socket.socket, threading.Event], None]
 
 
@@ -52,7 +52,7 @@ def serving(*scripts: Script) -> Iterator[int]:
 
 @contextmanager
 def refusing() -> Iterator[int]:
-    """A port that is taken, so that nobody else gets it, and that nobody listens on."""
+    """A port that is bound, so that no other process gets it, and on which nothing listens."""
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         yield holder.getsockname()[1]

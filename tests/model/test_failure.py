@@ -27,7 +27,7 @@ from nottwice.model.failure import (
 )
 
 RETRYABLE = FailureClass.RETRYABLE
-POISON = FailureClass.POISON
+PERMANENT = FailureClass.PERMANENT
 AMBIGUOUS = FailureClass.AMBIGUOUS
 
 NOW = 1_900_000_000.0  # Sun, 17 Mar 2030 17:46:40 GMT
@@ -42,7 +42,7 @@ INTERRUPTIONS: list[BaseException] = [
 
 
 class Stranger(Exception):
-    """An error of a library that nobody here knows, with the attributes that it is given."""
+    """An error of an unknown library, with the attributes that it is given."""
 
     def __init__(self, message: str = "", **attributes: Any) -> None:
         super().__init__(message)
@@ -50,7 +50,7 @@ class Stranger(Exception):
 
 
 class Answer:
-    """A response of such a library."""
+    """A response of that library."""
 
     def __init__(self, status: int, **headers: str) -> None:
         self.status_code = status
@@ -76,7 +76,7 @@ def caused_by(error: BaseException, cause: BaseException) -> BaseException:
     ("error", "expected"),
     [
         (nt.Retryable("busy"), RETRYABLE),
-        (nt.Permanent("no such account"), POISON),
+        (nt.Permanent("no such account"), PERMANENT),
         (nt.Ambiguous("the line went dead"), AMBIGUOUS),
     ],
 )
@@ -96,7 +96,7 @@ def test_a_subclass_of_our_failures_speaks_like_its_parent() -> None:
     class AccountGone(nt.Permanent):
         pass
 
-    assert judge(AccountGone("7")).failure_class is POISON
+    assert judge(AccountGone("7")).failure_class is PERMANENT
 
 
 def test_of_two_words_the_one_that_promises_least_counts() -> None:
@@ -106,7 +106,7 @@ def test_of_two_words_the_one_that_promises_least_counts() -> None:
     class Nothing(nt.Permanent, nt.Ambiguous):
         pass
 
-    assert judge(RetryOrNot("?")).failure_class is POISON
+    assert judge(RetryOrNot("?")).failure_class is PERMANENT
     assert judge(Nothing("?")).failure_class is AMBIGUOUS
 
 
@@ -171,13 +171,13 @@ def test_the_wait_is_taken_from_the_answer_that_the_tool_names_as_the_cause() ->
     ("opinion", "expected"),
     [
         (RETRYABLE, RETRYABLE),
-        (POISON, POISON),
+        (PERMANENT, PERMANENT),
         (AMBIGUOUS, AMBIGUOUS),
         (nt.Retryable, RETRYABLE),
-        (nt.Permanent, POISON),
+        (nt.Permanent, PERMANENT),
         (nt.Ambiguous, AMBIGUOUS),
         (nt.Retryable("busy"), RETRYABLE),
-        (nt.Permanent("no such account"), POISON),
+        (nt.Permanent("no such account"), PERMANENT),
         (nt.Ambiguous("lost"), AMBIGUOUS),
     ],
 )
@@ -223,7 +223,7 @@ def test_a_classifier_that_answers_nonsense_is_not_believed(answer: Any) -> None
     assert "classifier answered" in effectful.message
     assert "boom" in effectful.message
     pure = judge(ConnectionResetError(), effectful=False, classifier=lambda _: answer)
-    assert pure.failure_class is POISON
+    assert pure.failure_class is PERMANENT
 
 
 def test_a_classifier_that_fails_is_not_believed_and_its_fault_is_recorded() -> None:
@@ -233,7 +233,7 @@ def test_a_classifier_that_fails_is_not_believed_and_its_fault_is_recorded() -> 
     effectful = judge(Stranger("boom"), classifier=broken)
     assert effectful.failure_class is AMBIGUOUS
     assert effectful.message == "The tool's classifier failed with KeyError: 'status' (boom)"
-    assert judge(Stranger("boom"), effectful=False, classifier=broken).failure_class is POISON
+    assert judge(Stranger("boom"), effectful=False, classifier=broken).failure_class is PERMANENT
 
 
 def test_a_person_who_interrupts_the_classifier_is_not_ignored() -> None:
@@ -293,23 +293,23 @@ PURE: list[tuple[BaseException, FailureClass]] = [
     (TimeoutError(), RETRYABLE),
     *((Stranger(str(status), status_code=status), RETRYABLE) for status in (408, 425, 429)),
     *((Stranger(str(status), status=status), RETRYABLE) for status in (500, 502, 503, 504, 529)),
-    *((Stranger(str(status), code=status), POISON) for status in (400, 401, 403, 404, 409, 422)),
-    *((Stranger(str(status), response=Answer(status)), POISON) for status in (406, 501, 505)),
+    *((Stranger(str(status), code=status), PERMANENT) for status in (400, 401, 403, 404, 409, 422)),
+    *((Stranger(str(status), response=Answer(status)), PERMANENT) for status in (406, 501, 505)),
     (Stranger("in its response", response=Answer(503)), RETRYABLE),
-    (Stranger("not a status", code=7, status="gone", status_code=True), POISON),
-    (ValueError("bad"), POISON),
-    (TypeError("bad"), POISON),
-    (KeyError("bad"), POISON),
-    (ZeroDivisionError("bad"), POISON),
-    (json.JSONDecodeError("bad", "x", 0), POISON),
-    (PermissionError("bad"), POISON),
-    (Stranger("unknown"), POISON),
+    (Stranger("not a status", code=7, status="gone", status_code=True), PERMANENT),
+    (ValueError("bad"), PERMANENT),
+    (TypeError("bad"), PERMANENT),
+    (KeyError("bad"), PERMANENT),
+    (ZeroDivisionError("bad"), PERMANENT),
+    (json.JSONDecodeError("bad", "x", 0), PERMANENT),
+    (PermissionError("bad"), PERMANENT),
+    (Stranger("unknown"), PERMANENT),
     (caused_by(Stranger("wrapped"), TimeoutError()), RETRYABLE),
     (caused_by(Stranger("wrapped"), caused_by(Stranger("twice"), TimeoutError())), RETRYABLE),
     (caused_by(Stranger("wrapped"), nt.Retryable("busy")), RETRYABLE),
-    (caused_by(ValueError("a wrong value stays wrong"), TimeoutError()), POISON),
+    (caused_by(ValueError("a wrong value stays wrong"), TimeoutError()), PERMANENT),
     (ExceptionGroup("all of them", [TimeoutError(), ConnectionResetError()]), RETRYABLE),
-    (ExceptionGroup("not all", [TimeoutError(), ValueError()]), POISON),
+    (ExceptionGroup("not all", [TimeoutError(), ValueError()]), PERMANENT),
     (caused_by(Stranger("its own code, no status", code=7), TimeoutError()), RETRYABLE),
 ]
 
@@ -325,7 +325,7 @@ def test_causes_that_form_a_circle_end() -> None:
     first, second = Stranger("first"), Stranger("second")
     caused_by(first, second)
     caused_by(second, first)
-    assert judge(first, effectful=False).failure_class is POISON
+    assert judge(first, effectful=False).failure_class is PERMANENT
 
 
 @pytest.mark.parametrize(
@@ -361,7 +361,7 @@ def test_an_error_whose_attributes_fail_is_classed_all_the_same() -> None:
             raise RuntimeError("no text either")
 
     failure = judge(Trap(), effectful=False)
-    assert failure.failure_class is POISON
+    assert failure.failure_class is PERMANENT
     assert failure.message == "its message could not be read: RuntimeError"
     assert judge(Trap(), classifier=lambda _: RETRYABLE).retry_after_seconds is None
 
@@ -391,18 +391,18 @@ def test_a_long_message_is_cut_and_says_so() -> None:
     assert exact.message == "x" * 2_000
     cut = judge(ValueError("x" * 2_001))
     assert cut.message == "x" * 1_999 + "…"
-    assert len(Failure(POISON, "T" * 300, "").error_type) == 200
+    assert len(Failure(PERMANENT, "T" * 300, "").error_type) == 200
 
 
 def test_what_breaks_stores_and_terminals_is_escaped() -> None:
     failure = judge(ValueError("a\x00b\x1b[2J\ud800\u202e\r\x9b\x7f zwölf\n\t😀"))
     assert failure.message == ("a\\u0000b\\u001b[2J\\ud800\\u202e\\u000d\\u009b\\u007f zwölf\n\t😀")
-    assert Failure(POISON, "a\x00", "").error_type == "a\\u0000"
+    assert Failure(PERMANENT, "a\x00", "").error_type == "a\\u0000"
 
 
 @given(st.text(alphabet=st.characters(), max_size=50), st.integers(0, 2_100))
 def test_every_recorded_failure_can_be_encoded_and_read_back(text: str, more: int) -> None:
-    failure = Failure(POISON, text, text + "\x00" * more)
+    failure = Failure(PERMANENT, text, text + "\x00" * more)
     failure.message.encode()
     assert len(failure.message) <= 2_000
     assert Failure.from_plain(json.loads(json.dumps(failure.to_plain()))) == failure
@@ -426,7 +426,7 @@ def test_no_failure_holds_a_wait_that_is_no_number(seconds: float) -> None:
     assert Failure(RETRYABLE, "T", "m", seconds).retry_after_seconds is None
 
 
-GOOD = Failure(POISON, "ValueError", "bad").to_plain()
+GOOD = Failure(PERMANENT, "ValueError", "bad").to_plain()
 
 
 @pytest.mark.parametrize(
@@ -434,11 +434,11 @@ GOOD = Failure(POISON, "ValueError", "bad").to_plain()
     [
         None,
         [],
-        "poison",
+        "permanent",
         {},
         {**GOOD, "failure_class": "fine"},
         {**GOOD, "failure_class": None},
-        {**GOOD, "failure_class": ["poison"]},
+        {**GOOD, "failure_class": ["permanent"]},
         {**GOOD, "error_type": 7},
         {**GOOD, "message": None},
         {**GOOD, "message": "x" * 2_001},

@@ -204,7 +204,7 @@ def test_a_future_is_to_be_awaited() -> None:
 
 @dataclasses.dataclass
 class NumpyScalar:
-    """Stands in for a library that the tests do not need otherwise."""
+    """Plays a library that the tests do not need otherwise."""
 
 
 NumpyScalar.__module__, NumpyScalar.__name__ = "numpy", "generic"
@@ -266,7 +266,7 @@ def test_sixteen_steps_are_shown_in_full() -> None:
 @pytest.mark.parametrize(
     "make", [lambda value: [value, value], lambda value: {"a": value, "b": [value]}]
 )
-def test_data_that_contains_itself_many_times_is_refused_at_once(make: Any) -> None:
+def test_data_that_contains_itself_many_times_is_refused_immediately(make: Any) -> None:
     inner: list[Any] = []
     inner.append(make(inner))
     with pytest.raises(NotPlainData, match="contains itself"):

@@ -37,7 +37,7 @@ def test_an_attempt_that_was_lost_or_may_succeed_is_made_again() -> None:
     [
         (None, 0, 2, "allows 1 reissues after a crash"),
         (failed(), 2, 0, "allows 2 attempts that end with an error"),
-        (failed(kind=FailureClass.POISON), 1, 0, "trying again cannot help"),
+        (failed(kind=FailureClass.PERMANENT), 1, 0, "trying again cannot help"),
         (failed(301.0), 1, 0, "a longer wait than its retry policy allows"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Reviews: decided once, undone until used, closed when the doubt ends by itself (H2)."""
+"""Reviews: decided once, undone until used, closed when the doubt ends without a person (H2)."""
 
 from __future__ import annotations
 

@@ -46,10 +46,10 @@ from tests.model.loopback import (
 )
 
 RETRYABLE = FailureClass.RETRYABLE
-POISON = FailureClass.POISON
+PERMANENT = FailureClass.PERMANENT
 AMBIGUOUS = FailureClass.AMBIGUOUS
 
-SHORT = 0.2  # Seconds until a client gives up on a server that never answers.
+SHORT = 0.2  # Seconds until a client stops waiting for a server that never answers.
 
 
 # ---- Clients ----------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ def use_aiohttp(url: str, *, method: str = "POST", seconds: float = LONG) -> Non
 
     async def send() -> None:
         limit = aiohttp.ClientTimeout(
-            # The total covers what the others do not: a body that nobody reads.
+            # The total covers what the others do not: a body that no code reads.
             total=3 * seconds,
             sock_connect=seconds,
             sock_read=seconds,
@@ -170,7 +170,7 @@ def test_a_failed_tls_handshake_is_retryable(client: Client) -> None:
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A certificate that nobody trusts, and its key."""
+    """An untrusted certificate, and its key."""
     openssl = shutil.which("openssl")
     if openssl is None:
         pytest.skip("the openssl command is needed to make a certificate")
@@ -210,12 +210,12 @@ def test_an_address_that_cannot_be_reached_is_retryable_where_the_client_tells(
 
 @pytest.mark.parametrize("url", ["gopher://127.0.0.1/", "http:///path", "http://host:port/"])
 @each_client
-def test_a_url_that_cannot_be_called_is_poison(client: Client, url: str) -> None:
-    assert verdict(lambda: client(url)) is POISON
+def test_a_url_that_cannot_be_called_is_permanent(client: Client, url: str) -> None:
+    assert verdict(lambda: client(url)) is PERMANENT
 
 
-def test_a_url_without_a_scheme_is_poison_to_requests() -> None:
-    assert verdict(lambda: use_requests("127.0.0.1/")) is POISON
+def test_a_url_without_a_scheme_is_permanent_to_requests() -> None:
+    assert verdict(lambda: use_requests("127.0.0.1/")) is PERMANENT
 
 
 def test_a_proxy_that_does_not_connect_us_is_retryable() -> None:
@@ -293,7 +293,7 @@ def test_a_request_that_cannot_be_written_to_its_end_is_ambiguous(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.modules[__name__], "BODY", b"x" * 50_000_000)
-    # asyncio cannot get rid of what nobody reads, and complains when it is collected.
+    # asyncio cannot get rid of unread data, and complains when it is collected.
     with warnings.catch_warnings(), serving(read_nothing) as port:
         warnings.simplefilter("ignore", ResourceWarning)
         assert verdict(lambda: client(f"http://127.0.0.1:{port}/", seconds=SHORT)) is AMBIGUOUS
@@ -304,8 +304,8 @@ def test_a_request_that_cannot_be_written_to_its_end_is_ambiguous(
 
 STATUSES = {
     **dict.fromkeys((425, 429, 503), RETRYABLE),
-    **dict.fromkeys((400, 401, 403, 404, 405, 407, 410, 411, 412, 413, 414, 415), POISON),
-    **dict.fromkeys((417, 422, 426, 428, 431, 451), POISON),
+    **dict.fromkeys((400, 401, 403, 404, 405, 407, 410, 411, 412, 413, 414, 415), PERMANENT),
+    **dict.fromkeys((417, 422, 426, 428, 431, 451), PERMANENT),
     **dict.fromkeys((402, 406, 408, 409, 418, 421, 423, 424), AMBIGUOUS),
     **dict.fromkeys((500, 501, 502, 504, 505, 507, 520, 529), AMBIGUOUS),
 }
@@ -348,8 +348,8 @@ PURE: dict[str, tuple[Script, FailureClass]] = {
     "cut_the_body": (cut_the_body, RETRYABLE),
     "500": (answering(500), RETRYABLE),
     "502": (answering(502), RETRYABLE),
-    "404": (answering(404), POISON),
-    "409": (answering(409), POISON),
+    "404": (answering(404), PERMANENT),
+    "409": (answering(409), PERMANENT),
 }
 
 
@@ -394,7 +394,7 @@ def test_a_redirect_to_a_refusal_is_ambiguous(client: Client, status: int) -> No
 @each_client
 def test_a_redirect_to_a_bad_url_is_ambiguous(client: Client, target: str) -> None:
     with serving(answering(302, f"Location: {target}")) as port:
-        # Some clients answer a bad address with a plain ValueError; then nobody has an opinion.
+        # Some clients answer a bad address with a plain ValueError; then there is no opinion.
         assert verdict(lambda: client(f"http://127.0.0.1:{port}/")) in (AMBIGUOUS, None)
 
 
@@ -410,7 +410,7 @@ def test_redirects_without_end_are_ambiguous(client: Client) -> None:
     with serving(*scripts) as port:
         error = error_of(lambda: client(f"http://127.0.0.1:{port}/"))
     assert single_request(error) is AMBIGUOUS
-    assert classify(error, effectful=False, now=0.0).failure_class is POISON
+    assert classify(error, effectful=False, now=0.0).failure_class is PERMANENT
 
 
 def send_with_retries(url: str, retries: Any, *, method: str = "PUT") -> None:
@@ -440,7 +440,7 @@ def test_a_retry_of_urllib3_after_a_dropped_connection_is_ambiguous() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "expected"), [(502, AMBIGUOUS), (503, POISON), (429, POISON), (409, AMBIGUOUS)]
+    ("first", "expected"), [(502, AMBIGUOUS), (503, PERMANENT), (429, PERMANENT), (409, AMBIGUOUS)]
 )
 def test_a_refusal_after_a_retry_of_urllib3_counts_only_if_the_first_try_was_harmless(
     first: int, expected: FailureClass
@@ -472,7 +472,7 @@ def test_urllib3_itself_is_read_like_requests() -> None:
         with serving(drop) as port:
             url = f"http://127.0.0.1:{port}/"
             assert verdict(lambda: pool.request("POST", url)) is AMBIGUOUS
-        assert verdict(lambda: pool.request("POST", "gopher://x/")) is POISON
+        assert verdict(lambda: pool.request("POST", "gopher://x/")) is PERMANENT
 
 
 def test_a_full_pool_of_urllib3_is_retryable() -> None:
@@ -517,7 +517,9 @@ def test_a_refused_put_of_aiohttp_is_retryable() -> None:
         assert verdict(action) is RETRYABLE
 
 
-@pytest.mark.parametrize(("final", "expected"), [(404, POISON), (503, RETRYABLE), (500, AMBIGUOUS)])
+@pytest.mark.parametrize(
+    ("final", "expected"), [(404, PERMANENT), (503, RETRYABLE), (500, AMBIGUOUS)]
+)
 def test_a_login_that_needs_two_requests_is_no_earlier_effect(
     final: int, expected: FailureClass
 ) -> None:
@@ -546,20 +548,20 @@ def send_mail(port: int, *, user: str | None = None, seconds: float = LONG) -> N
 
 MAIL: dict[str, tuple[dict[str, str], FailureClass]] = {
     "greeting 421": ({"HELLO": "421 too busy"}, RETRYABLE),
-    "greeting 554": ({"HELLO": "554 no service"}, POISON),
+    "greeting 554": ({"HELLO": "554 no service"}, PERMANENT),
     "hello 421": ({"EHLO": "502 what", "HELO": "451 later"}, RETRYABLE),
-    "hello 550": ({"EHLO": "502 what", "HELO": "550 go away"}, POISON),
+    "hello 550": ({"EHLO": "502 what", "HELO": "550 go away"}, PERMANENT),
     "sender 451": ({"MAIL": "451 later"}, RETRYABLE),
     "sender 421": ({"MAIL": "421 closing"}, RETRYABLE),
-    "sender 550": ({"MAIL": "550 no"}, POISON),
+    "sender 550": ({"MAIL": "550 no"}, PERMANENT),
     "recipients 450": ({"RCPT": "450 later"}, RETRYABLE),
-    "recipients 550": ({"RCPT": "550 unknown"}, POISON),
+    "recipients 550": ({"RCPT": "550 unknown"}, PERMANENT),
     "recipients 450 and 550": ({"RCPT": "450 later|550 unknown"}, RETRYABLE),
     "recipients 550 and 421": ({"RCPT": "550 unknown|421 closing"}, RETRYABLE),
     "data 451": ({"DATA": "451 later"}, RETRYABLE),
-    "data 554": ({"DATA": "554 no"}, POISON),
+    "data 554": ({"DATA": "554 no"}, PERMANENT),
     "mail 451": ({"BODY": "451 later"}, RETRYABLE),
-    "mail 552": ({"BODY": "552 too large"}, POISON),
+    "mail 552": ({"BODY": "552 too large"}, PERMANENT),
     "mail 421": ({"BODY": "421 closing"}, AMBIGUOUS),
     "mail 252": ({"BODY": "252 perhaps"}, AMBIGUOUS),
     "greeting drop": ({"HELLO": "drop"}, AMBIGUOUS),
@@ -582,9 +584,9 @@ def test_a_mail_is_refused_only_by_a_reply_before_it_is_accepted(
 @pytest.mark.parametrize(
     ("replies", "expected"),
     [
-        ({"AUTH": "535 wrong"}, POISON),
+        ({"AUTH": "535 wrong"}, PERMANENT),
         ({"AUTH": "454 later"}, RETRYABLE),
-        ({"EHLO": "250 here"}, POISON),
+        ({"EHLO": "250 here"}, PERMANENT),
     ],
     ids=["535", "454", "not offered"],
 )
@@ -661,7 +663,7 @@ def test_tls_that_breaks_after_the_handshake_is_ambiguous(certificate: tuple[Pat
 # ---- Names ------------------------------------------------------------------------------------
 
 
-# Errors that are hard to cause, or that the traceback gives away as well: what the class says.
+# Errors that are hard to cause, or that the traceback also gives away: what the class says.
 BY_CLASS: list[tuple[str, str, Sign]] = [
     ("httpx", "LocalProtocolError", Sign.UNCLEAR),
     ("httpx", "StreamError", Sign.UNCLEAR),

@@ -360,7 +360,7 @@ def same_with_types(left: Any, right: Any) -> bool:
         return list(left) == list(right) and all(same_with_types(left[n], right[n]) for n in left)
     if isinstance(left, list):
         return len(left) == len(right) and all(map(same_with_types, left, right))
-    # The text of a number tells 0.0 from -0.0.
+    # The text of a number distinguishes 0.0 and -0.0.
     return bool(left == right) and repr(left) == repr(right)
 
 

@@ -1,4 +1,4 @@
-"""What the tests of policies share: a call that somebody wants to make, and a way to rule on it."""
+"""What the tests of policies share: a proposed call, and a way to rule on it."""
 
 from __future__ import annotations
 

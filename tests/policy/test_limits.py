@@ -42,7 +42,7 @@ class Bank:
         self.pay, self.exactly = pay, exactly
 
     def ask(self, run: str, limit: Any, to: str, **given: Any) -> str:
-        """What somebody is told who asks for a payment, in a process of its own so to speak."""
+        """What the caller of a payment is told, as if in a separate process."""
         with nt.Ledger(self.path, clock=self.clock, policy=limit) as ledger:
             try:
                 with ledger.run(run):
@@ -71,7 +71,7 @@ def test_a_rate_survives_restarts_and_frees_itself_with_time(bank: Bank) -> None
     assert len(bank.paid) == 4
 
 
-def test_a_rate_goes_on_counting_when_its_limit_changes(bank: Bank) -> None:
+def test_a_rate_continues_counting_when_its_limit_changes(bank: Bank) -> None:
     assert bank.ask("r1", policy.rate(1, per="1h", tool="pay"), "ann") == "ann"
     assert bank.ask("r2", policy.rate(1, per="2h", tool="pay"), "ann") == "DeniedByPolicy"
     assert bank.ask("r3", policy.rate(2, per="1h", tool="pay"), "ann") == "ann"

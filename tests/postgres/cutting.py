@@ -1,13 +1,13 @@
 """How does a connection break at a chosen moment? A proxy that reads along, and cuts.
 
-It counts what the client sends by its last word (Sync, or a simple query): a *flight*. At a chosen
-flight it breaks the connection in one of these ways:
+It counts what the client sends by its last word (Sync, or a simple query): a *request*. At a chosen
+request it breaks the connection in one of these ways:
 
-    before       the flight never reaches the server
-    at           the flight reaches the server, and nobody waits for what it says
-    after        the server has answered, and nobody hears it
-    terminated   the server is told to end the connection just before the flight reaches it
-    ended        the same when it has answered, and nobody hears that
+    before       the request never reaches the server
+    at           the request reaches the server, and no process waits for the answer
+    after        the server has answered, and no process reads it
+    terminated   the server is told to end the connection just before the request reaches it
+    ended        the same when it has answered, and no process reads that
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Cutter:
         self._guard = threading.Lock()
         self._way: str | None = None
         self._left = 0
-        self._for_good = False
+        self._every_time = False
         self._open: list[socket.socket] = []
-        self.flights = 0
+        self.requests = 0
         self.cuts = 0
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -50,16 +50,16 @@ class Cutter:
         base = f"postgresql://postgres@/postgres?host={self.folder}"
         return server.with_words(base, schema=server.schema_for(name), **words)
 
-    def cut(self, way: str, *, flight: int, for_good: bool = False) -> None:
-        """Break the connection at the flight of this number from now on, once; or for ever."""
+    def cut(self, way: str, *, request: int, every_time: bool = False) -> None:
+        """Break the connection at the request of this number from now on, once; or every time."""
         with self._guard:
-            self._way, self._left, self._for_good = way, flight, for_good
-            self.flights = self.cuts = 0
+            self._way, self._left, self._every_time = way, request, every_time
+            self.requests = self.cuts = 0
 
     def mend(self) -> None:
-        """Cut nothing more, and let everybody in again."""
+        """Cut nothing more, and accept connections again."""
         with self._guard:
-            self._way, self._for_good, self.cuts = None, False, 0
+            self._way, self._every_time, self.cuts = None, False, 0
 
     def close(self) -> None:
         self._listener.close()
@@ -68,7 +68,7 @@ class Cutter:
 
     def _is_cut(self) -> str | None:
         with self._guard:
-            self.flights += 1
+            self.requests += 1
             if self._way is None:
                 return None
             self._left -= 1
@@ -83,7 +83,7 @@ class Cutter:
             while True:
                 client, _ = self._listener.accept()
                 with self._guard:
-                    away = self._for_good and self.cuts
+                    away = self._every_time and self.cuts
                 if away:
                     client.close()
                     continue
@@ -98,7 +98,7 @@ class Cutter:
 
 
 class _Session:
-    """One connection: what goes on between a client and the server, flight by flight."""
+    """One connection: what passes between a client and the server, request by request."""
 
     def __init__(self, cutter: Cutter, client: socket.socket, upstream: socket.socket) -> None:
         self._cutter = cutter
@@ -110,13 +110,13 @@ class _Session:
         self._upstream.sendall(startup_of(self._client))
         self._relay_until_ready()
         while True:
-            flight = flight_of(self._client)
+            request = request_of(self._client)
             way = self._cutter._is_cut()
             if way == "before":
                 return
             if way == "terminated":
                 _terminate(self._pid)
-            self._upstream.sendall(flight)
+            self._upstream.sendall(request)
             if way == "at":
                 return
             self._relay_until_ready(heard=way is None or way == "terminated")
@@ -143,7 +143,7 @@ def startup_of(client: socket.socket) -> bytes:
     return head + _exactly(client, length - 4)
 
 
-def flight_of(client: socket.socket) -> bytes:
+def request_of(client: socket.socket) -> bytes:
     """What a client sends until its last word; EOFError: it is gone."""
     parts = []
     while True:

@@ -3,7 +3,7 @@
     python -m tests.postgres.failing_over URL FOLDER RUN...
 
 Each run has a thread. A run that is named ``quiet`` sends once and then waits in its tool until
-somebody makes the file ``go``; all others send until they are held, or the file ``stop`` is there.
+the test makes the file ``go``; all others send until they are held, or the file ``stop`` is there.
 The process says how each run ended, and the error that a held one ended with.
 """
 

@@ -1,7 +1,7 @@
-"""A pooler in transaction mode: whoever begins a transaction gets another server connection.
+"""A pooler in transaction mode: each new transaction gets another server connection.
 
 PgBouncer hands connections around when it has to; this one does it every time, so that whatever a
-client leaves in a connection from one transaction to the next is missing, or somebody else's.
+client leaves in a connection from one transaction to the next is missing, or another client's.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.postgres import server
-from tests.postgres.cutting import flight_of, message_of, socket_of_server, startup_of
+from tests.postgres.cutting import message_of, request_of, socket_of_server, startup_of
 
 SERVERS = 3
 
@@ -71,15 +71,15 @@ class Pooler:
                 self._transaction(client, pool)
 
     def _transaction(self, client: socket.socket, pool: queue.Queue[socket.socket]) -> None:
-        flight = flight_of(client)
+        request = request_of(client)
         upstream = pool.get()
         self.transactions += 1
         try:
             while True:
-                upstream.sendall(flight)
+                upstream.sendall(request)
                 if _relay(upstream, client) == b"I":
                     return
-                flight = flight_of(client)
+                request = request_of(client)
         finally:
             pool.put(upstream)
 

@@ -64,7 +64,7 @@ class Replicas:
             _until(standby, f"SELECT (pg_last_wal_replay_lsn() >= '{found[0]}'::pg_lsn)::int")
 
     def cut_off(self) -> None:
-        """The standby follows no longer; the primary goes on."""
+        """The standby follows no longer; the primary continues."""
         with self.to_standby() as connection:
             connection.execute("ALTER SYSTEM SET primary_conninfo = ''")
             connection.execute("SELECT pg_reload_conf()")

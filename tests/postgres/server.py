@@ -1,4 +1,4 @@
-"""Where do the tests get a PostgreSQL from? They start one, unless somebody names another.
+"""Where do the tests get a PostgreSQL from? They start one, unless the caller names another.
 
 ``NOTTWICE_TEST_POSTGRES`` is a URL of a server on which the tests may make schemas, databases and
 roles. Without it a server of our own is started, from a wheel, in a folder that is removed at the
@@ -144,7 +144,7 @@ USERS = ("reader", "operator", "writer", "keeper")
 
 @functools.cache
 def users() -> None:
-    """Somebody for every role, who may log in."""
+    """A user for every role, who may log in."""
     with connected() as connection:
         for user in USERS:
             with contextlib.suppress(psycopg.errors.DuplicateObject):
@@ -222,6 +222,6 @@ def as_user(user: str, base: str) -> str:
 
 @contextlib.contextmanager
 def connected(base: str | None = None) -> Iterator[psycopg.Connection]:
-    """A connection of somebody who looks behind the scenes."""
+    """A connection for a test that looks behind the scenes."""
     with psycopg.connect(base or url(), autocommit=True) as connection:
         yield connection

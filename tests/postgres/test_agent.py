@@ -13,7 +13,7 @@ from nottwice.store.postgres.store import PostgresStore
 
 
 class Crash(BaseException):
-    """Stands for the end of a process."""
+    """Plays the end of a process."""
 
 
 def test_an_agent_is_interrupted_raised_and_spoken_to(ledger: PostgresStore) -> None:

@@ -33,6 +33,6 @@ def test_no_planted_secret_is_in_a_table(tmp_path: Path, monkeypatch: pytest.Mon
     plant(place, url)
     assert found_in(dump(tmp_path), SECRETS) == set()
     assert place.found() == {}
-    # Whoever looks finds what nobody marked.
+    # The search finds a secret without a mark.
     assert place.program("unmarked", "open-1", url).exit_code == 0
     assert found_in(dump(tmp_path), {"unmarked": UNMARKED}) == {"unmarked"}

@@ -1,4 +1,4 @@
-"""Is a commit whose connection breaks resolved, and does nobody act while it is not? (P56)"""
+"""Is a commit whose connection breaks resolved, and does no effect start before? (P56)"""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def empty(behind: PostgresStore, proxy: Cutter) -> PostgresStore:
     return behind
 
 
-def cut_commit(store: PostgresStore, proxy: Cutter, kind: str, way: str, flight: int) -> bool:
-    """Commit while the connection breaks at this flight. False: there was no such flight."""
+def cut_commit(store: PostgresStore, proxy: Cutter, kind: str, way: str, request: int) -> bool:
+    """Commit while the connection breaks at this request. False: there was no such request."""
     commits = repeatable(claim(store))[kind]
     for commit in commits[:-1]:
         store.commit(commit)
-    proxy.cut(way, flight=flight)
+    proxy.cut(way, request=request)
     store.commit(commits[-1])
     cut = bool(proxy.cuts)
     proxy.mend()
@@ -75,13 +75,13 @@ def test_a_commit_cut_anywhere_is_resolved_and_written_once(
     for commit in repeatable(claim(whole))[kind]:
         whole.commit(commit)
     expected = everything(whole)
-    flight = 1
-    while cut_commit(empty, proxy, kind, way, flight):
+    request = 1
+    while cut_commit(empty, proxy, kind, way, request):
         shown = everything(empty)
-        assert _without_holder(shown) == _without_holder(expected), f"cut {way} flight {flight}"
+        assert _without_holder(shown) == _without_holder(expected), f"cut {way} request {request}"
         server.empty(server.schema_for(__name__))
-        flight += 1
-    assert flight > 1, "nothing was cut"
+        request += 1
+    assert request > 1, "nothing was cut"
 
 
 def _without_holder(shown: dict[str, Any]) -> dict[str, Any]:
@@ -95,22 +95,22 @@ def _without_holder(shown: dict[str, Any]) -> dict[str, Any]:
 def test_a_batch_cut_anywhere_is_resolved_member_by_member(
     empty: PostgresStore, proxy: Cutter, way: str, mixed: bool
 ) -> None:
-    flight, cut = 0, True
+    request, cut = 0, True
     while cut:
-        flight += 1
-        runs = [f"{way} {flight} {number}" for number in range(5)]
+        request += 1
+        runs = [f"{way} {request} {number}" for number in range(5)]
         rows = [pending(identity(run), attempt_id=run) for run in runs]
         fences = [claim(empty, run) for run in runs]
         pairs = zip(rows, fences, strict=True)
         commits = [intent(row, fence, unless_blocked=True) for row, fence in pairs]
         if mixed:
             commits[2] = intent(rows[2], fences[2], audit=(audit(runs[2], runs[2]),))
-        proxy.cut(way, flight=flight)
+        proxy.cut(way, request=request)
         assert empty._commits.commit_many(commits) == [None] * 5
         cut = bool(proxy.cuts)
         proxy.mend()
         assert [empty.calls(run) for run in runs] == [[row] for row in rows]
-    assert flight > 1
+    assert request > 1
 
 
 READS: dict[str, Callable[[Store], object]] = {
@@ -132,7 +132,7 @@ def test_a_read_cut_anywhere_is_done_again(
     fence = claim(empty)
     empty.commit(intent(pending(), fence))
     expected = READS[read](empty)
-    proxy.cut(way, flight=1)
+    proxy.cut(way, request=1)
     assert READS[read](empty) == expected
     assert proxy.cuts == 1
 
@@ -143,10 +143,10 @@ def test_a_database_that_stays_away_leaves_a_commit_unknown_or_not_written(
     empty: PostgresStore, proxy: Cutter, way: str, careful: bool
 ) -> None:
     """Which of the two is what decides: nothing that is there may be called not written."""
-    for flight in (1, 2):
-        fence = claim(empty, f"run {flight}")
-        row = pending(identity(f"run {flight}"))
-        proxy.cut(way, flight=flight, for_good=True)
+    for request in (1, 2):
+        fence = claim(empty, f"run {request}")
+        row = pending(identity(f"run {request}"))
+        proxy.cut(way, request=request, every_time=True)
         future = empty.commit_soon(intent(row, fence, unless_blocked=careful))
         told = future.exception(timeout=30)
         cut = bool(proxy.cuts)
@@ -155,10 +155,10 @@ def test_a_database_that_stays_away_leaves_a_commit_unknown_or_not_written(
         if told is not None and not isinstance(told, CommitUnknown):
             assert isinstance(told, StoreError)
             assert "Nothing was written" in str(told)
-            assert empty.calls(f"run {flight}") == []
+            assert empty.calls(f"run {request}") == []
         # Whatever became of it: the same commit settles it.
         empty.commit(intent(row, fence, unless_blocked=careful))
-        assert empty.calls(f"run {flight}") == [row]
+        assert empty.calls(f"run {request}") == [row]
 
 
 def test_a_decision_that_was_used_before_its_answer_was_sought_is_on_record(
@@ -183,7 +183,7 @@ def test_a_decision_that_was_used_before_its_answer_was_sought_is_on_record(
 
     empty._commits._resolve = somebody_uses_it_first  # type: ignore[method-assign]
     try:
-        proxy.cut("after", flight=2)
+        proxy.cut("after", request=2)
         empty.commit(decided)
     finally:
         empty._commits._resolve = patched  # type: ignore[method-assign]
@@ -210,22 +210,22 @@ def send(number: int) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("for_good", [False, True])
+@pytest.mark.parametrize("every_time", [False, True])
 def test_no_effect_is_fired_while_its_intent_is_unknown(
-    proxy: Cutter, way: str, for_good: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    proxy: Cutter, way: str, every_time: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     global watched_schema
     caplog.set_level(logging.CRITICAL, logger="nottwice")
     watched_schema = server.schema_for(tmp_path)
-    flight, proxied = 1, True
+    request, proxied = 1, True
     with nt.Ledger(
         PostgresStore(proxy.url(tmp_path, lease_seconds=99999), now=NOW, patience_seconds=0.02)
     ) as ledger:
         while proxied:
             fired.clear()
             seen_from_inside.clear()
-            run = f"run {flight}"
-            proxy.cut(way, flight=flight, for_good=for_good)
+            run = f"run {request}"
+            proxy.cut(way, request=request, every_time=every_time)
             told: list[dict[str, int]] = []
             with contextlib.suppress(nt.errors.StoreError):
                 with ledger.run(run):
@@ -233,16 +233,16 @@ def test_no_effect_is_fired_while_its_intent_is_unknown(
                     told.append(send(2))
             proxied = bool(proxy.cuts)
             proxy.mend()
-            assert all(seen_from_inside), f"{way} {flight}: fired without a durable intent"
-            assert len(fired) == len(set(fired)), f"{way} {flight}: fired twice"
+            assert all(seen_from_inside), f"{way} {request}: fired without a durable intent"
+            assert len(fired) == len(set(fired)), f"{way} {request}: fired twice"
             rows = {row.call_id: row for row in ledger.store.calls(run)}
             assert set(fired) <= rows.keys()
             receipts = [row for row in rows.values() if row.status is CallStatus.DONE]
-            assert len(told) <= len(receipts), f"{way} {flight}: told what is not on record"
-            if not for_good or not proxied:
+            assert len(told) <= len(receipts), f"{way} {request}: told what is not on record"
+            if not every_time or not proxied:
                 assert told == [{"sent": 1}, {"sent": 2}]
-            flight += 1
-    assert flight > 5
+            request += 1
+    assert request > 5
 
 
 def test_a_connection_that_is_stuck_in_a_pipeline_is_a_lost_one(tmp_path: Path) -> None:

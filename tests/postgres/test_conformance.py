@@ -34,7 +34,7 @@ class TestPostgres(StoreConformance):
 
 @pytest.mark.deep(part="sweeps")
 class TestSealedPostgres(TestPostgres):
-    """With a key every claim is kept as well (P97)."""
+    """Every claim also holds with a key (P97)."""
 
     def open_store(self, place: Path, now: float) -> Store:
         return PostgresStore(server.LEDGERS.url("writer", place), now=now, seals=SEALS)

@@ -57,7 +57,7 @@ def lines(folder: Path) -> list[str]:
 
 
 def until_more(folder: Path, count: int, *runs: str) -> None:
-    """Return when each of these runs has sent so many more."""
+    """Return when each of these runs has sent this many more."""
     before = Counter(line.rpartition(" ")[0] for line in lines(folder))
     for _ in range(3000):
         now = Counter(line.rpartition(" ")[0] for line in lines(folder))
@@ -85,7 +85,7 @@ def test_an_asynchronous_failover_repeats_nothing_and_holds_what_lost_commits(
             doomed.signal(signal.SIGKILL)
             doomed.end()
             pair.fail_over()
-            # Nobody waits for it, unless runs go on that should be held.
+            # No test waits for it, unless runs continue that should be held.
             enough = threading.Timer(15, (tmp_path / "stop").touch)
             enough.start()
             ended = {one["run"]: one for one in [*first.hear_all(), *second.hear_all()]}

@@ -113,7 +113,7 @@ def without_functions(schema: str) -> None:
             connection.execute(f"DROP FUNCTION {function}")
 
 
-def test_whoever_may_not_make_the_functions_does_without_them(
+def test_a_role_that_may_not_create_the_functions_works_without_them(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.users()
@@ -129,7 +129,7 @@ def test_whoever_may_not_make_the_functions_does_without_them(
     assert everything(writer)["steps"] == [step()]
     with pytest.raises(psycopg.errors.UndefinedFunction), writer._connections.use() as connection:
         connection.execute(in_schema("SELECT " + name_of("write_pending") + "()", schema))
-    # Whoever owns the ledger makes them, by opening it.
+    # The owner of the ledger creates them, by opening it.
     PostgresStore(server.with_words(server.url(), schema=schema), now=NOW).close()
     with server.connected() as connection:
         named = in_schema(name_of("write_pending"), schema)

@@ -278,7 +278,7 @@ def test_verify_may_only_confirm_what_a_holder_left_whose_lease_ran_out(open_sto
 
 
 @pytest.mark.parametrize("skewed", [DAY, -DAY])
-def test_a_run_that_can_go_on_is_found_by_a_worker_whose_clock_is_off(
+def test_a_run_that_can_continue_is_found_by_a_worker_whose_clock_is_off(
     open_store: Open, skewed: float
 ) -> None:
     store = open_store()

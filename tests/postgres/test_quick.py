@@ -38,7 +38,7 @@ RIDERS: dict[str, Any] = {
 
 
 def of_a_node(fence: Fence) -> dict[str, Commit]:
-    """The commits that a node of a graph makes, as it goes on."""
+    """The commits that a node of a graph makes, one after the other."""
     return {
         "begin": Commit(
             workflow_id="run", fence=fence, steps=(BEGAN,), checkpoints=(checkpoint(1, 1),)
@@ -75,7 +75,7 @@ def test_who_was_overtaken_writes_nothing(ledger: PostgresStore, kind: str) -> N
     assert everything(ledger) == before
 
 
-def test_what_rides_is_not_written_without_the_call_that_it_rides_with(
+def test_pending_writes_are_not_written_without_the_call_that_they_wait_for(
     ledger: PostgresStore,
 ) -> None:
     fence = claim(ledger)

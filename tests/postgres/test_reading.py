@@ -39,7 +39,7 @@ flow.node(name="only")(send_from_a_node)
 
 
 class Lock:
-    """Somebody who keeps every table of a ledger locked, as a migration of theirs would."""
+    """A process that keeps every table of a ledger locked, as a migration would."""
 
     def __init__(self, place: Path) -> None:
         self._connection = psycopg.connect(server.url())
@@ -151,7 +151,7 @@ def test_a_database_that_is_away_does_not_silence_the_event_loop() -> None:
         for _ in range(TICKS):
             await asyncio.sleep(0.01)
         assert not again.done()
-        # A loop that is silent never comes here, and the read gives up.
+        # A blocked loop never comes here, and the read times out.
         await asyncio.to_thread(own.restart)
         assert await again == "sent to ann"
 

@@ -19,7 +19,7 @@ def mail(to: str) -> str:
     return to
 
 
-def test_a_restored_database_asks_before_a_run_of_it_goes_on(ledger: PostgresStore) -> None:
+def test_a_restored_database_asks_before_a_run_of_it_continues(ledger: PostgresStore) -> None:
     clock = FakeClock(NOW)
     opened = nt.Ledger(ledger, clock=clock)
     with opened.run("run"):

@@ -49,7 +49,7 @@ class Ledgers:
         return PostgresStore(server.LEDGERS.url(user, self.place), now=NOW)
 
     def execute(self, user: str, sql: str) -> None:
-        """What somebody tries who does without nottwice."""
+        """What an attacker tries without nottwice."""
         text = sql.replace("nottwice.", (self.place / "schema").read_text() + ".")
         with server.connected(server.as_user(f"test_{user}", server.url())) as connection:
             connection.execute(text)
@@ -62,7 +62,7 @@ class Ledgers:
 
 @pytest.fixture(scope="module")
 def ledgers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ledgers]:
-    """One for all tests: nobody here changes what another one looks at."""
+    """One for all tests: no test here changes what another one reads."""
     three = Ledgers(tmp_path_factory.mktemp("roles"))
     yield three
     three.close()
@@ -91,7 +91,7 @@ FORGERIES = {
 
 @pytest.mark.parametrize("user", ["reader", "operator"])
 @pytest.mark.parametrize("what", FORGERIES)
-def test_nobody_but_a_writer_touches_the_rows(ledgers: Ledgers, user: str, what: str) -> None:
+def test_only_a_writer_touches_the_rows(ledgers: Ledgers, user: str, what: str) -> None:
     before = everything(ledgers.reader)
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         ledgers.execute(user, FORGERIES[what])
@@ -139,7 +139,7 @@ def test_a_reader_and_an_operator_cannot_write_a_receipt_through_the_store(
     assert ledgers.writer.calls("run") == [ledgers.row]
 
 
-def test_an_operator_decides_and_tells_and_the_holder_goes_on(ledgers: Ledgers) -> None:
+def test_an_operator_decides_and_tells_and_the_holder_continues(ledgers: Ledgers) -> None:
     decide(
         ledgers.operator,
         FakeClock(NOW),

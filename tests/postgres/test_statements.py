@@ -1,4 +1,4 @@
-"""Does the server read arrays as they were written, whatever stands in them?"""
+"""Does the server read arrays as they were written, whatever they contain?"""
 
 from __future__ import annotations
 

@@ -230,7 +230,7 @@ def test_without_its_driver_the_error_says_what_to_install() -> None:
 def test_two_who_decide_about_one_thing_at_once_do_not_wait_for_each_other_for_ever(
     two: tuple[PostgresStore, PostgresStore],
 ) -> None:
-    """Batches of many runs, in every order: none may end in a deadlock that anybody sees."""
+    """Batches of many runs, in every order: none may end in a visible deadlock."""
     first, second = two
     runs = [f"run {number}" for number in range(12)]
 

@@ -138,7 +138,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         status, answer, headers = self.act(body)
         if fault.get("drop"):
-            # It took effect, and nobody is told.
+            # It took effect, and the client gets no answer.
             self.close_connection = True
             return
         if "drip" in fault:

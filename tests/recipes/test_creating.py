@@ -1,4 +1,4 @@
-"""Is a thing created once, and left alone where it is there already? (P78)"""
+"""Is a thing created once, and left alone if it exists already? (P78)"""
 
 from __future__ import annotations
 

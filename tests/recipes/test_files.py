@@ -150,7 +150,7 @@ def _age(path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", [None, "rename"], ids=["after its effect", "before its effect"])
-def test_what_somebody_wrote_in_the_meantime_is_not_overwritten(
+def test_what_another_program_wrote_in_the_meantime_is_not_overwritten(
     write: Write, folder: Path, ledger: Path, line: str | None
 ) -> None:
     def work() -> Any:

@@ -161,7 +161,7 @@ def test_killed_at_any_line_of_the_recipe_there_is_one_commit(
 def test_a_git_that_outlives_its_agent_is_waited_for(
     repository: Repository, commit: Commit, ledger: Path, tmp_path: Path
 ) -> None:
-    """The agent dies while a hook runs; git goes on, and nobody starts a second one beside it."""
+    """The agent dies while a hook runs; git continues, and no second one is started beside it."""
     gate, pids = tmp_path / "gate", tmp_path / "pids"
     repository.hook(
         "pre-commit",

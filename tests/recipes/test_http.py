@@ -99,7 +99,7 @@ def test_an_upstream_that_never_comes_to_an_end_is_not_waited_for(
     tracker.next_answers({"drip": 40})
     with pytest.raises(nt.errors.ReplayUnsafeError, match="time limit"):
         work_on(ledger, lambda: send(method="POST", path="/new"))
-    # What comes late is taken note of, and the run goes on.
+    # What comes late is noted, and the run continues.
     assert work_on(ledger, lambda: send(method="POST", path="/new"))["status"] == 200
     assert len(tracker.orders) == 1
 

@@ -106,7 +106,7 @@ def test_without_a_place_to_look_a_person_is_asked(mailbox: Mailbox, ledger: Pat
 
 
 def test_a_second_attempt_sends_the_same_bytes(mailbox: Mailbox, ledger: Path) -> None:
-    """Somebody looked and was wrong; the mailbox can at least tell that it is the same mail."""
+    """A person looked and was wrong; the mailbox can at least see that it is the same mail."""
     wrong = recipes.send_mail(
         "127.0.0.1",
         port=mailbox.port,
@@ -123,7 +123,7 @@ def test_a_second_attempt_sends_the_same_bytes(mailbox: Mailbox, ledger: Path) -
     assert first == second
 
 
-def test_a_recipient_that_is_refused_for_good_is_told(
+def test_a_recipient_that_is_refused_permanently_is_reported(
     mailbox: Mailbox, send: Send, ledger: Path
 ) -> None:
     with pytest.raises(nt.Permanent):

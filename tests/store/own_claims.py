@@ -1,4 +1,4 @@
-"""The whole suite against a store of somebody else's, as a process of its own.
+"""The whole suite against a third-party store, as a separate process.
 
     python -m tests.store.own_claims
 

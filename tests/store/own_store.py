@@ -1,4 +1,4 @@
-"""A store as somebody else would write it: a folder with a file for each run, in sixty lines.
+"""A store as a user would write it: a folder with a file for each run, in sixty lines.
 
 `docs/guides/write-a-store.md` shows it. `own_claims.py` runs the suite against it, and
 `test_registry.py` installs it as a package of its own and names it in a command.

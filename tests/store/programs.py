@@ -101,7 +101,7 @@ def is_free(lock_path: str, place: str) -> None:
 
 
 def crowd(path: str, size: str) -> None:
-    """So many processes open one new file at the same moment, and each leaves a note."""
+    """Several processes open one new file at the same moment, and each leaves a note."""
     os.umask(0)
     reader, writer = os.pipe()
     children = []
@@ -133,7 +133,7 @@ def _open_and_note(path: str, number: int) -> int:
 
 
 def outlive_parent(path: str) -> None:
-    """A child that was forked from a user of the ledger goes on when its parent is gone."""
+    """A child that was forked from a user of the ledger continues when its parent is gone."""
     store = open_ledger(path)
     parent = store.holder().holder_id
     store.commit(note(1))
@@ -313,7 +313,7 @@ def commit_at_exit() -> None:
 
 
 def guarded(path: str, *calls: str) -> None:
-    """So many calls of protected tools in one run: ``effects=5 replays=3``."""
+    """Calls of protected tools in one run, in numbers: ``effects=5 replays=3``."""
     counts = {name: int(count) for name, _, count in (word.partition("=") for word in calls)}
     send = nt.tool("unsafe_on_replay", name="send")(_tool)
     look_up = nt.tool("pure", name="look up")(_tool)

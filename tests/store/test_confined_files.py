@@ -1,4 +1,4 @@
-"""Does a file whose name somebody else chose stay below its folder, and change whole? (P75)"""
+"""Does a file with a foreign name stay below its folder, and change as a whole? (P75)"""
 
 from __future__ import annotations
 

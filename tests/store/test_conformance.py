@@ -88,7 +88,7 @@ class TestSqlite(StoreConformance):
 
 
 class TestSealedSqlite(StoreConformance):
-    """With a key every claim is kept as well, and every run adds up after it (P97)."""
+    """Every claim also holds with a key, and every run adds up after it (P97)."""
 
     def open_store(self, place: Path, now: float) -> Store:
         return SqliteStore(place / "ledger.db", now=now, seals=SEALS)

@@ -9,7 +9,7 @@ from tests.store.machine import needs_strace, python, run, syncs_of, traced
 
 
 def syncs(folder: Path, **calls: int) -> int:
-    """How many fsync and fdatasync calls a process of so many calls makes, all in all."""
+    """How many fsync and fdatasync calls a process of this many calls makes in total."""
     folder.mkdir(exist_ok=True)
     log = folder / "log"
     words = [f"{kind}={count}" for kind, count in calls.items()]

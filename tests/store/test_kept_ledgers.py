@@ -57,7 +57,7 @@ def test_a_run_that_was_done_is_answered_by_its_receipts(ledger: str) -> None:
 
 
 @pytest.mark.parametrize(("run_id", "to"), [("waiting", "bob"), ("in doubt", "cy")])
-def test_a_run_in_doubt_still_waits_for_a_person_and_then_goes_on(
+def test_a_run_in_doubt_still_waits_for_a_person_and_then_continues(
     ledger: str, run_id: str, to: str
 ) -> None:
     with pytest.raises(nt.errors.ReplayUnsafeError) as blocked:

@@ -1,4 +1,4 @@
-"""Is nothing begun anew where a ledger was, unless somebody says so (P116)?"""
+"""Is no ledger recreated where one was, unless a person says so (P116)?"""
 
 from __future__ import annotations
 

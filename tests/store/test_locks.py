@@ -1,4 +1,4 @@
-"""Is a live holder, stopped or not, never taken for dead, and a dead one at once (P8)?"""
+"""Is a live holder, stopped or not, never taken for dead, and a dead one immediately (P8)?"""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_stopped_holder_is_alive(path: Path, witness: SqliteStore) -> None:
         assert witness.life_of(holder) is Life.ALIVE
 
 
-def test_a_killed_holder_is_dead_at_once_even_before_anybody_buries_it(
+def test_a_killed_holder_is_dead_immediately_even_before_it_is_reaped(
     path: Path, witness: SqliteStore
 ) -> None:
     with holder_of(path) as (child, holder):

@@ -28,7 +28,7 @@ SECONDS = 30
 
 
 class Disk:
-    """Stands for the store under the commits: it can be made to wait, and keeps what it was given.
+    """Plays the store under the commits: it can be made to wait, and keeps what it was given.
 
     It is the other side of the seam, not a copy of ours: a function that commits a batch.
     """
@@ -103,7 +103,7 @@ def commit_in_thread(shared: SharedCommits, number: int) -> Future[None]:
 
 
 def wait_for_queue(shared: SharedCommits, length: int) -> None:
-    """Return when so many wait for the next batch: nothing else tells that a thread sleeps."""
+    """Return when this many wait for the next batch: nothing else shows that a thread sleeps."""
     wait_for(lambda: len(shared._waiting) >= length)
 
 
@@ -179,7 +179,7 @@ def test_a_leader_whose_own_commit_did_not_fit_in_waits_for_the_next_leader(
     disk.errors = {note(10_000): OwnershipLost("late")}
     disk.turns = threading.Semaphore(0)
     soon = [shared.commit_soon(note(number)) for number in range(3 * MOST_IN_A_BATCH + 90)]
-    # One batch is at the disk, one is asked for, and nobody is asked twice.
+    # One batch is at the disk, one is requested, and no thread is asked twice.
     assert shared._pool is not None
     assert shared._pool._work_queue.qsize() <= 1
     disk.turns.release()
@@ -340,7 +340,7 @@ def test_an_interrupt_while_committing_alone_concerns_nobody_else(
     assert sorted(map(str, disk.commits)) == sorted(str(note(number)) for number in range(5))
 
 
-def test_an_interrupted_waiter_leaves_and_its_batch_goes_on(
+def test_an_interrupted_waiter_leaves_and_its_batch_continues(
     shared: SharedCommits, disk: Disk, main_thread: MainThread
 ) -> None:
     late: list[Future[None]] = []
@@ -371,7 +371,7 @@ def test_no_interrupt_at_any_instruction_loses_the_lead(
     shared: SharedCommits, disk: Disk, main_thread: MainThread
 ) -> None:
     """Threads commit all the time, and the main thread is struck wherever it happens to be."""
-    # A disk as slow as a real one, so that most of the time somebody waits for it.
+    # A disk as slow as a real one, so that most of the time a thread waits for it.
     disk.seconds = 0.0003
     over = threading.Event()
     done = [0] * 4

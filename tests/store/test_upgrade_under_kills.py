@@ -1,6 +1,6 @@
-"""An older ledger is brought forward once, whole or not at all, whoever opens it, whoever dies.
+"""An older ledger is upgraded once, completely or not at all, whichever process opens or dies.
 
-Real processes on a real file: one is killed at every line of the upgrade, several open it at once.
+Real processes on a real file: one is killed at every line of the upgrade, several open it together.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def a_nottwice_to_come(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def whole_shapes(tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[str]]:
-    """What a ledger of each version looks like that nobody interrupted."""
+    """What an uninterrupted ledger of each version looks like."""
     folder = tmp_path_factory.mktemp("whole")
     shapes: dict[int, list[str]] = {}
     for number in range(OLDEST, KNOWN + 1):
@@ -97,7 +97,7 @@ def whole_shapes(tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[str
     return shapes
 
 
-def test_killed_at_any_line_of_the_upgrade_it_is_of_one_version_and_goes_on(
+def test_killed_at_any_line_of_the_upgrade_it_is_of_one_version_and_continues(
     tmp_path: Path, whole_shapes: dict[int, list[str]]
 ) -> None:
     killed, versions, line = 0, set(), 1

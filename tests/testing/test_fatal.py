@@ -72,7 +72,7 @@ def test_only_the_broken_ledger_knows_nothing_of_a_call_while_it_runs(
         store = FatalStore(tmp_path / "ledger.db", points, intents=intents)
         held = pay_once(store, FatalClient(world.url, points))
         store.close()
-    # What rides with an intent is kept by both: only the intent is forgotten.
+    # Both keep the pending writes of an intent: only the intent is forgotten.
     assert held == [meanwhile, [CallStatus.DONE, CallStatus.DONE]]
 
 

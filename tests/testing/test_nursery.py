@@ -1,4 +1,4 @@
-"""Is every errand a process of its own, whose end is reported, and whom nobody outlives?"""
+"""Is every errand a separate process, whose end is reported, and which leaves no child behind?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A caller makes single attempts in a process of its own, tells of them, and can be killed."""
+"""A caller makes single attempts in a separate process, reports them, and can be killed."""
 
 from __future__ import annotations
 

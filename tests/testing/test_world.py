@@ -266,7 +266,7 @@ def test_an_agent_killed_while_held_has_had_its_effect_and_no_answer(
     client.release("after")
     client.do("send_mail", hold="after")
     assert [effect.tool for effect in world.effects()] == ["refund", "send_mail"]
-    # That nobody was there to read the answer is no trouble to the world.
+    # A client that is gone before the answer is no trouble to the world.
     assert (world.folder / "world-errors.txt").read_text() == ""
 
 

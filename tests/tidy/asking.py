@@ -1,7 +1,7 @@
 """Does every engine generator and every coroutine leave the ledger to its driver?
 
 A generator that reads the ledger itself blocks whatever drives it, an event loop too: a table that
-somebody has locked then silences every other task of the process (P127). What it asks for with
+another program has locked silences every other task of the process (P127). What it asks for with
 `Read` and `Write` is answered by a driver, which knows how to wait.
 """
 

@@ -1,4 +1,4 @@
-"""Which constructs have no place in the package, because each once cost somebody an effect?"""
+"""Which constructs have no place in the package, because each has cost an effect once?"""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ROOMS_THAT_PRINT = ("cli", "testing", "__main__")
 
 SQL_START = re.compile(
     r"\s*(?:(?:SELECT|INSERT|UPDATE|DELETE|REPLACE|CREATE|DROP|ALTER|PRAGMA|BEGIN|WITH)\b"
-    # In lower case these words are English too; a second word tells.
+    # In lower case these words are English too; a second word decides.
     r"|(?i:select\s.*\sfrom\s|insert\s+into\s|update\s+\w+\s+set\s|delete\s+from\s"
     r"|create\s+(?:table|index)\s|pragma\s+\w+))",
     re.DOTALL,
@@ -213,7 +213,7 @@ def unfinished_work(tree: Tree) -> Iterator[Finding]:
 
 
 def machine_paths(tree: Tree) -> Iterator[Finding]:
-    """Nobody else has this folder."""
+    """No other process has this folder."""
     for path, text in sorted(tree.items()):
         yield from _lines(path, text, MACHINE_PATH, "Use a relative path, or one below tmp_path")
 

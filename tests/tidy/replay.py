@@ -30,7 +30,7 @@ def comparisons(tree: Tree) -> Iterator[Finding]:
 
 
 def _compared(node: ast.AST) -> Iterator[ast.AST]:
-    """What a node tells apart."""
+    """What a node distinguishes."""
     if isinstance(node, ast.Compare):
         for operand in (node.left, *node.comparators):
             if isinstance(operand, ast.Tuple | ast.List | ast.Set):

@@ -66,7 +66,7 @@ green.node(name="tell")(mailing)
 
 
 def upgrade(state: dict[str, Any]) -> dict[str, Any]:
-    """Called by whoever migrates a run, and holds it at that moment."""
+    """Called by the process that migrates a run, and holds it at that moment."""
     reach("upgrade")
     return {**state, "upgraded": True}
 

@@ -73,7 +73,7 @@ def test_old_runs_drain_on_their_version_while_new_ones_start_under_kills(
 ) -> None:
     for number, where in enumerate(PLACES):
         assert run(place, "old", f"old-{number}", kill=where).exit_code == KILLED
-    # The new version alone takes new runs, is killed as well, and leaves the old ones alone.
+    # The new version alone takes new runs, is also killed, and leaves the old ones alone.
     for number, where in enumerate(PLACES):
         before = effects(place)
         refused = run(place, "new", f"old-{number}")
@@ -111,7 +111,7 @@ def test_both_deployments_at_the_same_time_each_end_what_they_began(place: Workp
 
 
 @pytest.mark.deep(part="sweeps")
-def test_a_killed_run_is_migrated_by_a_process_that_is_killed_as_well(place: Workplace) -> None:
+def test_a_killed_run_is_migrated_by_a_process_that_is_killed_too(place: Workplace) -> None:
     """Before a node's effect it goes over; in doubt it is refused until the old version ends it."""
     assert run(place, "old", "between", fail="between").exit_code == 1
     assert run(place, "old", "doubt", kill="after mail").exit_code == KILLED

@@ -105,7 +105,7 @@ def test_open_runs_that_nothing_deployed_can_take_stand_out() -> None:
     assert removals(over, ["a@1.1.0"])["a@1.0.0"] is VersionRemoval.GONE
 
 
-def test_without_the_code_nobody_can_tell() -> None:
+def test_without_the_code_the_answer_is_unknown() -> None:
     assert removals([run("a@1.0.0")], None) == {"a@1.0.0": VersionRemoval.UNKNOWN}
 
 

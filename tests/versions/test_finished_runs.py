@@ -70,7 +70,7 @@ def store(tmp_path: Path) -> str:
 
 
 def ways(app: nt.App, graph: nt.Graph[Any], store: str, run_id: str) -> list[nt.Outcome[Any]]:
-    """Every way in which a program asks for a run that is over."""
+    """Every way in which a program asks for a run that has ended."""
     return [
         app.outcome(run_id),
         app.run("claims", run_id),

@@ -1,7 +1,7 @@
 """The incidents that versioned graphs are there for, each as it happens, and how it ends here.
 
 The names are those of the rows in the tables that the specification was written from: what goes
-wrong with checkpoints when code is deployed, and the gotchas of whoever resumes from them.
+wrong with checkpoints when code is deployed, and the gotchas of resuming from them.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class After(BaseModel):
 
 
 def test_state_serialization_drift_between_versions(host: Host) -> None:
-    """Runs in flight drain on the code that wrote them; new ones take the new code."""
+    """Open runs drain on the code that wrote them; new ones take the new code."""
     broken.add("b")
     old, new = linear("1.0.0", "a", "b", state=Before), linear("2.0.0", "a", "b", state=After)
     interrupt(host, "old", old, {"order": 7})
@@ -191,7 +191,7 @@ def approving(version: str) -> nt.Graph[Any]:
 
 
 def test_a_deploy_strands_an_approval(host: Host) -> None:
-    """The approval of Friday is for code that is gone on Monday: somebody is told, nothing lost."""
+    """The approval of Friday is for code that is gone on Monday: people are told, nothing lost."""
     assert run(host, "r", approving("1.0.0"), given={"cents": 5}).status == "waiting"
     with pytest.raises(WorkflowVersionMismatch):
         run(host, "r", approving("2.0.0"))

@@ -112,7 +112,7 @@ def test_an_event_that_was_taken_is_not_delivered_twice(
     refused(host, new, "has received the event 'paid', which is not delivered twice")
 
 
-def test_a_run_that_waits_for_an_event_goes_on_waiting(host: Host, effects: Effects) -> None:
+def test_a_run_that_waits_for_an_event_continues_waiting(host: Host, effects: Effects) -> None:
     old = of_bodies("1.0.0", work=lambda state: {"paid": nt.receive("paid")})
     new = of_bodies("2.0.0", later=lambda state: {"paid": nt.receive("paid")})
     run(host, old)
@@ -147,7 +147,7 @@ def test_a_timer_begins_anew_only_if_somebody_says_so(host: Host, effects: Effec
     assert wait.until == host.clock.now() + 2 * 86_400
 
 
-def test_a_deadline_is_a_timer_as_well(host: Host, new: nt.Graph[Any]) -> None:
+def test_a_deadline_is_a_timer_too(host: Host, new: nt.Graph[Any]) -> None:
     run(host, of_bodies("1.0.0", work=lambda state: nt.receive("paid", within="2d")))
     refused(host, new, "the deadline of step 'work', due 2023-11-16 22:13:20 UTC, starts again")
     host.clock.advance(2 * 86_400)

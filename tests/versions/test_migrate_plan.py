@@ -1,4 +1,4 @@
-"""Where a migrated run goes on, and with what state: loops, branches, types, upgrades."""
+"""Where a migrated run continues, and with what state: loops, branches, types, upgrades."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def turning(effects: Effects, version: str, name: str, most: int = 1000) -> nt.G
 
 
 @pytest.mark.parametrize("name", ["turn", "cycle"])
-def test_a_loop_goes_on_counting(host: Host, effects: Effects, name: str) -> None:
+def test_a_loop_continues_counting(host: Host, effects: Effects, name: str) -> None:
     effects.broken = {"1 3"}
     crash(host, turning(effects, "1.0.0", "turn"), {})
     new = turning(effects, "2.0.0", name)
@@ -288,7 +288,9 @@ def _branch(effects: Effects, head: str, version: str) -> Any:
     return node
 
 
-def test_branches_go_on_as_branches_and_keep_what_they_have(host: Host, effects: Effects) -> None:
+def test_branches_continue_as_branches_and_keep_what_they_have(
+    host: Host, effects: Effects
+) -> None:
     effects.broken = {"right"}
     crash(host, fanned(effects, "1.0.0"), {})
     effects.broken = set()
@@ -333,7 +335,7 @@ def test_what_branches_have_changed_must_mean_the_same(host: Host, effects: Effe
         migrate(host, fanned(effects, "2.0.0"), stays, upgrade=lambda state: state)
 
 
-def test_a_run_does_not_go_on_in_the_middle_of_branches_that_it_never_started(
+def test_a_run_does_not_continue_in_the_middle_of_branches_that_it_never_started(
     host: Host, effects: Effects
 ) -> None:
     begun(host, effects, dict, {})

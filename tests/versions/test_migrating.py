@@ -48,7 +48,7 @@ def broken(host: Host, effects: Effects, old: nt.Graph[Any]) -> Host:
     return host
 
 
-def test_it_goes_on_in_the_new_version_and_nothing_is_done_twice(
+def test_it_continues_in_the_new_version_and_nothing_is_done_twice(
     broken: Host, effects: Effects, new: nt.Graph[Any]
 ) -> None:
     done = migrate(broken, new, {"notify": "tell"})
@@ -105,7 +105,7 @@ def test_what_was_done_before_still_counts_as_done(broken: Host, new: nt.Graph[A
     assert [(mark.node, mark.status) for mark in marks] == [("pay", "done"), ("tell", "pending")]
 
 
-def test_a_node_that_keeps_its_name_is_mapped_as_well(
+def test_a_node_that_keeps_its_name_is_mapped_too(
     broken: Host, effects: Effects, new: nt.Graph[Any]
 ) -> None:
     before = whole(broken)
@@ -146,7 +146,7 @@ def test_all_reasons_are_told_at_once(broken: Host, new: nt.Graph[Any]) -> None:
 # Who may
 
 
-def test_without_a_policy_nobody_may(broken: Host, new: nt.Graph[Any]) -> None:
+def test_without_a_policy_no_person_may(broken: Host, new: nt.Graph[Any]) -> None:
     before = whole(broken)
     with broken.process() as ledger, pytest.raises(NotPermitted, match="the app defines none"):
         app = nt.App(graphs=[new], store=ledger)
@@ -250,7 +250,7 @@ def test_a_mapping_that_is_none_is_refused(broken: Host, new: nt.Graph[Any], map
 # Ownership
 
 
-def test_a_run_that_somebody_drives_is_left_alone(host: Host, effects: Effects) -> None:
+def test_a_run_that_a_process_drives_is_left_alone(host: Host, effects: Effects) -> None:
     new = line(effects, "2.0.0", "tell")
     told: list[str] = []
 
@@ -384,7 +384,7 @@ def test_of_many_who_migrate_one_run_at_once_one_does(tmp_path: Path, effects: E
             one.result()
     assert told.count("migrated") <= 1
     if "migrated" not in told:
-        # Somebody else drove the run all the time; now nobody does.
+        # Another process drove the run all the time; now none does.
         nt.versions.migrate(app, "r", to=NEW, **order)
     assert new.run("r", store=store).status == "completed"
     with nt.Ledger(store) as ledger:
@@ -425,7 +425,7 @@ def test_a_dry_run_tells_everything_and_changes_nothing(
 # Many
 
 
-def test_every_open_run_of_a_version_goes_over_and_a_refused_one_stops_nobody(
+def test_every_open_run_of_a_version_is_migrated_and_a_refused_one_stops_no_other(
     host: Host, effects: Effects, old: nt.Graph[Any], new: nt.Graph[Any]
 ) -> None:
     run(host, old, {}, run_id="over")
@@ -464,7 +464,7 @@ def test_every_open_run_of_a_version_goes_over_and_a_refused_one_stops_nobody(
 def test_the_same_line_resumes_it_although_the_state_has_another_type(
     broken: Host, effects: Effects
 ) -> None:
-    """Whoever starts a run always with its input need not know that it was migrated."""
+    """A caller that always starts a run with its input need not know that it was migrated."""
 
     @dataclasses.dataclass
     class State:

@@ -108,7 +108,7 @@ def test_a_block_inside_of_the_same_run_is_compared_too(store: str) -> None:
     assert SENT == ["ann"]
 
 
-def test_async_blocks_and_ledgers_take_it_as_well() -> None:
+def test_async_blocks_and_ledgers_take_it_too() -> None:
     SENT.clear()
 
     async def opened(ledger: nt.Ledger, version: str) -> None:

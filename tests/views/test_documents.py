@@ -110,7 +110,7 @@ def _sealing_documents(place: Workplace) -> dict[str, Any]:
 
 def _smoke_document() -> dict[str, Any]:
     """What a trial leads to is tested in ``test_smoke.py``; here it is only printed."""
-    report = Report("refund", (Trial("two at once", KeyFinding.RACES, 2, ("both were paid",)),))
+    report = Report("refund", (Trial("two in parallel", KeyFinding.RACES, 2, ("both were paid",)),))
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         show_smoke_json(report)
     document: dict[str, Any] = json.loads(printed.getvalue())

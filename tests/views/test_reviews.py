@@ -1,6 +1,6 @@
 """Can a page list reviews, show one as a case and decide it, with views and the public API alone?
 
-P223. The helpers below are such a page: they import `nottwice` and `nottwice.views`, nothing else.
+P223. The helpers below are a page: they import `nottwice` and `nottwice.views`, nothing else.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def enqueue(ledger: Ledger, flow: nt.Graph[Any], *run_ids: str) -> None:
 
 
 def interrupt(host: Host, *run_ids: str) -> None:
-    """They were begun, and given up in the middle."""
+    """They were begun, and abandoned in the middle."""
     for run_id in run_ids:
         host.data.runs[run_id] = replace(host.data.runs[run_id], epoch=1)
 
@@ -103,7 +103,7 @@ def test_runs_of_the_dead_are_chosen_first_and_those_of_the_living_never(
 
 
 def test_with_other_workers_about_all_see_enough_to_choose_from(host: Host, ledger: Ledger) -> None:
-    """Whoever looks at the same moment must not want the very same few."""
+    """A worker that looks at the same moment must not want the very same few."""
     flow = flow_of()
     names = [f"r{number:02}" for number in range(40)]
     enqueue(ledger, flow, "theirs", *names)
@@ -134,7 +134,7 @@ def test_a_run_that_this_process_could_not_give_up_is_taken_up_again(
     for run_id in ("r", "over"):
         host.data.runs[run_id] = replace(host.data.runs[run_id], epoch=1, holder_id=mine)
     choice = TaskChoice(ledger, nt.App(graphs=[flow]))
-    # Somebody else in this process may drive it.
+    # Another thread of this process may drive it.
     assert chosen(choice, 9) == []
     choice.suspect("r")
     choice.suspect("over")
@@ -157,7 +157,7 @@ def test_a_run_that_this_process_holds_and_does_not_drive_is_taken_up_again(
     choice = TaskChoice(ledger, nt.App(graphs=[flow]))
     driving = drive(ownership.claim(opening(ledger, "driven")), ledger)
     host.clock.advance(OWN_RUNS_SECONDS)
-    # Seen once: it may have been given up between a look at the ledger and one at the process.
+    # Seen once: it may have been released between a look at the ledger and one at the process.
     assert chosen(choice, 9) == []
     host.data.runs["released"] = replace(host.data.runs["released"], epoch=2)
     host.clock.advance(OWN_RUNS_SECONDS)

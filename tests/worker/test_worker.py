@@ -1,4 +1,4 @@
-"""A worker takes up what can go on and nothing else, and ends in order (P64, P65, P66)."""
+"""A worker takes up ready runs and nothing else, and ends in order (P64, P65, P66)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def one_node(function: Callable[[Any], Any], name: str = "flow", **options: Any)
 
 
 def work(host: Host, *graphs: nt.Graph[Any], **options: Any) -> nt.types.WorkerStats:
-    """A worker in a process of its own, until nothing can go on."""
+    """A worker in a separate process, until no run is ready."""
     with host.process() as ledger:
         return nt.Worker(nt.App(graphs=graphs, store=ledger), **options).run(until_idle=True)
 
@@ -99,7 +99,7 @@ def test_it_advances_a_run_that_its_process_left_in_the_middle(
     assert host.data.runs["r"].holder_id is not None
     tally = work(host, flow)
     assert tally.taken == 1
-    # Nobody knows whether it happened: a person is asked, and it is not done again.
+    # There is no way to know whether it happened: a person is asked, and it is not done again.
     assert len(effects.done) <= 1
 
 
@@ -122,7 +122,7 @@ def test_it_never_takes_the_run_of_a_live_holder(host: Host) -> None:
     assert status(host) is RunStatus.COMPLETED
 
 
-def test_a_child_goes_on_by_itself_and_its_end_wakes_its_parent(
+def test_a_child_continues_by_itself_and_its_end_wakes_its_parent(
     host: Host, effects: Effects
 ) -> None:
     child = one_node(lambda state: {"answer": nt.ask("Go on?")}, "child")
@@ -148,12 +148,12 @@ def test_a_child_that_fails_by_itself_fails_its_parent_and_nobody_tries_for_ever
     answer(host, "yes")
     assert work(host, parent).failed == 2
     assert {one.status for one in host.data.runs.values()} == {RunStatus.FAILED}
-    # Once by itself, and once by its parent, which has to know how it stands.
+    # Once alone, and once by its parent, which has to know its state.
     assert effects.visited == ["broken", "broken"]
     assert work(host, parent).taken == 0
 
 
-def test_a_child_whose_graph_only_its_parent_knows_goes_on_through_its_parent(host: Host) -> None:
+def test_a_child_whose_graph_only_its_parent_knows_continues_through_its_parent(host: Host) -> None:
     child = one_node(lambda state: {"answer": nt.ask("Go on?")}, "child")
     hidden = {"child": child}
     parent = one_node(lambda state: nt.spawn(hidden["child"]) and None, "parent")
@@ -163,7 +163,7 @@ def test_a_child_whose_graph_only_its_parent_knows_goes_on_through_its_parent(ho
     assert {one.status for one in host.data.runs.values()} == {RunStatus.COMPLETED}
 
 
-def test_a_fork_is_left_to_whoever_made_it(host: Host) -> None:
+def test_a_fork_is_left_to_the_code_that_made_it(host: Host) -> None:
     flow = one_node(lambda state: {"answer": nt.ask("Go on?")})
     run(host, flow)
     with host.process() as ledger:
@@ -274,7 +274,7 @@ def test_a_run_whose_end_could_not_be_written_is_ended_by_the_same_worker(
 def test_a_run_whose_end_the_database_has_forgotten_is_ended_by_the_living_worker(
     host: Host, effects: Effects
 ) -> None:
-    """A standby that was promoted says that the worker still holds it. Nobody else may take it."""
+    """A promoted standby says that the worker still holds it. No other process may take it."""
     flow = one_node(lambda state: effects.act("once") and None)
     enqueue(host, flow, "r")
     held: list[RunRecord] = []
@@ -325,7 +325,7 @@ def test_a_run_that_meets_a_full_disk_is_tried_again_by_the_same_worker(
     assert (worker.tally.put_off, worker.tally.failed, worker.tally.completed) == (3, 0, 1)
 
 
-def test_a_child_that_could_not_be_given_up_is_taken_up_though_somebody_has_its_parent(
+def test_a_child_that_could_not_be_released_is_taken_up_while_its_parent_is_held(
     host: Host, effects: Effects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     child = one_node(lambda state: effects.act("once") and None, "child")
@@ -376,7 +376,7 @@ def test_an_error_of_the_worker_itself_hands_everything_back_before_it_is_raised
     assert host.data.runs["r"].holder_id is None
 
 
-# Many at once
+# Many in parallel
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])
@@ -530,7 +530,7 @@ def test_branches_are_handed_back_each_at_its_next_node(host: Host, effects: Eff
     halfway.start_and_stop(once=lambda: bool(host.open_reviews))
     halfway.go_on.set()
     halfway.end()
-    # One branch waits for a person, but the other one could go on: so could the run.
+    # One branch waits for a person, but the other one could continue: so could the run.
     assert (status(host), effects.done) == (RunStatus.RUNNING, ["l"])
     answer(host, "yes")
     assert work(host, flow).completed == 1
@@ -661,7 +661,7 @@ def look_around(host: Host, flow: nt.Graph[Any], *, times: int, **options: Any) 
             shift._take_up()
 
 
-def test_people_are_told_of_a_run_that_nobody_takes_for_long_and_not_before(host: Host) -> None:
+def test_people_are_told_of_a_run_that_no_worker_takes_for_long_and_not_before(host: Host) -> None:
     old, new = one_node(lambda state: None), one_node(lambda state: {"x": 1}, version="2.0.0")
     enqueue(host, old, "r")
     enqueue(host, one_node(lambda state: None, "other"), "of another graph")
@@ -670,7 +670,7 @@ def test_people_are_told_of_a_run_that_nobody_takes_for_long_and_not_before(host
     look_around(host, new, times=12, undeployable_after="5m")
     (review,) = host.open_reviews
     assert (review.kind, review.identity.workflow_id) == (ReviewKind.UNDEPLOYABLE, "r")
-    # It closes by itself when somebody has the code.
+    # It is closed when a worker has the code.
     assert work(host, old).completed == 1
     assert host.open_reviews == []
 

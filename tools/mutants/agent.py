@@ -111,7 +111,7 @@ AGENT: tuple[Mutant, ...] = (
             "tests/guard/test_once_per.py"
             "::test_another_answer_to_which_call_it_is_needs_a_new_major_version",
         ),
-        why="A run in flight would take its own receipts for those of other calls.",
+        why="An open run would take its own receipts for those of other calls.",
     ),
     Mutant(
         name="the ids of a model go back to it as it made them up",

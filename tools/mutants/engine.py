@@ -52,7 +52,7 @@ ENGINE: tuple[Mutant, ...] = (
         new="    return ()\n",
         tests=(
             "tests/engine/calls/test_approvals.py"
-            "::test_nothing_is_sent_before_somebody_approves_and_then_once",
+            "::test_nothing_is_sent_before_a_person_approves_and_then_once",
         ),
         why="One approval would serve for two calls.",
     ),

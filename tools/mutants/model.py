@@ -176,10 +176,10 @@ MODEL: tuple[Mutant, ...] = (
         name="a broken classifier makes an effectful error certain",
         file="model/failure.py",
         old=(
-            "    return (FailureClass.AMBIGUOUS if effectful else FailureClass.POISON), "
+            "    return (FailureClass.AMBIGUOUS if effectful else FailureClass.PERMANENT), "
             "None, note\n"
         ),
-        new="    return FailureClass.POISON, None, note\n",
+        new="    return FailureClass.PERMANENT, None, note\n",
         tests=(
             "tests/model/test_failure.py::test_a_classifier_that_answers_nonsense_is_not_believed",
         ),
@@ -214,14 +214,14 @@ MODEL: tuple[Mutant, ...] = (
             "    if issubclass(kind, Ambiguous):\n"
             "        return FailureClass.AMBIGUOUS\n"
             "    if issubclass(kind, Permanent):\n"
-            "        return FailureClass.POISON\n"
+            "        return FailureClass.PERMANENT\n"
             "    return FailureClass.RETRYABLE if issubclass(kind, Retryable) else None\n"
         ),
         new=(
             "    if issubclass(kind, Retryable):\n"
             "        return FailureClass.RETRYABLE\n"
             "    if issubclass(kind, Permanent):\n"
-            "        return FailureClass.POISON\n"
+            "        return FailureClass.PERMANENT\n"
             "    return FailureClass.AMBIGUOUS if issubclass(kind, Ambiguous) else None\n"
         ),
         tests=(

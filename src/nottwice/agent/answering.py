@@ -20,7 +20,7 @@ _FENCED = re.compile(r"```(?:json)?\s*\n(?P<json>.*?)```", re.DOTALL)
 
 
 class WrongAnswer(Exception):
-    """An answer that does not have the declared type; the text tells the model why."""
+    """An answer that does not have the declared type; the text says why."""
 
 
 class AnswerType:

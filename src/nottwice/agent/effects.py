@@ -22,7 +22,7 @@ class AgentEffect:
     key: str | None
     """The key by which its upstream recognises it."""
     label: str | None
-    """The label that tells a deliberate repeat from the first call."""
+    """The label that distinguishes a deliberate repeat from the first call."""
     result: Any
     attempts: int
     started_at: float

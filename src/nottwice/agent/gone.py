@@ -131,7 +131,7 @@ def _settled(session: Session, row: CallRow) -> Doing[CallRow]:
         if review is None or review.decision is None:
             raise (yield from blocking.open_review(session, row, _IN_DOUBT))
         by, now = review.decision.by, session.clock.now()
-        failure = Failure(FailureClass.POISON, _DID_NOT_HAPPEN, f"{by} decided: did not happen")
+        failure = Failure(FailureClass.PERMANENT, _DID_NOT_HAPPEN, f"{by} decided: did not happen")
         ended = row.failed(failure, now=now)._replace(settled_by=f"decision by {by}")
         try:
             used = (ReviewWrite(review.used(now=now), review.version),)

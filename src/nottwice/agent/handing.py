@@ -38,7 +38,7 @@ def admit(place: Scope, worker: Graph[Any], call: ToolCall) -> Doing[None]:
 
 
 def _nothing() -> None:
-    """Handing over does nothing by itself: the worker's run does the work."""
+    """Handing over does no work: the worker's run does it."""
 
 
 _HANDING: Tool = own_tool("handing", _nothing, Any, what="that a task may be handed over")

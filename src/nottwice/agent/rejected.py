@@ -44,7 +44,7 @@ _OF_THE_REQUEST = ("400", "413", "422")
 def note(
     scope: Scope, state: RunState, identity: CallIdentity, row: CallRow | None, error: ToolFailure
 ) -> Doing[ToolFailure]:
-    """Return the error of a request that failed for good: it says how the run can continue.
+    """Return the error of a request that failed permanently: it says how the run can continue.
 
     Durable: what the request showed for the first time, if it was rejected, when it returns.
     """

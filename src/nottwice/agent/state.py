@@ -128,7 +128,7 @@ def cost_of(plain: Mapping[str, Any]) -> Cost:
 
 @frozen_record(frozen=True, slots=True)
 class Spent:
-    """What a run cost: by itself, and together with its workers and theirs."""
+    """What a run cost: alone, and together with its workers and theirs."""
 
     own: Cost
     with_workers: Cost

@@ -1,4 +1,4 @@
-"""Cancel a run for good, and the runs that it has spawned.
+"""Cancel a run permanently, and the runs that it has spawned.
 
 Only its holder may change a run. To cancel a run without a holder, the caller becomes its holder
 for a moment. If another process holds the run, it is notified and stops before its next node, or a

@@ -220,7 +220,7 @@ def lost_child(scope: Scope, identity: CallIdentity, child: RunRecord) -> Doing[
 
 def may_be_resumed(failure: Failure | None) -> bool:
     """Return whether a child's failure may be over when the child is spawned again."""
-    return failure is not None and failure.failure_class is not FailureClass.POISON
+    return failure is not None and failure.failure_class is not FailureClass.PERMANENT
 
 
 def _failed_for_now(child: RunRecord) -> bool:

@@ -23,7 +23,7 @@ Status = Literal["queued", "running", "waiting", "completed", "failed", "aborted
 
 
 def status_text(run: RunRecord) -> Status:
-    """Where a run stands, in the word that programs compare with."""
+    """The status of a run, in the word that programs compare with."""
     return "queued" if run.is_queued else run.status.value
 
 
@@ -61,7 +61,7 @@ class Outcome(Generic[S]):
 
     @property
     def finished(self) -> bool:
-        """Whether the run is over."""
+        """Whether the run has ended."""
         return self.status in ("completed", "aborted")
 
     def __repr__(self) -> str:

@@ -296,7 +296,7 @@ def _check_believed(store: Store, run_id: str) -> None:
     flaws = store.flaws(run_id)
     if flaws:
         raise LedgerTampered(
-            f"Run {run_id!r} is over, but its records do not verify: {'; '.join(flaws)}. Its "
+            f"Run {run_id!r} has ended, but its records do not verify: {'; '.join(flaws)}. Its "
             "result was not returned. To list all problems: nottwice audit --verify",
             run_id=run_id,
         )

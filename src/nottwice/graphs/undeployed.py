@@ -152,7 +152,7 @@ def _abort(host: Host, run: RunRecord, review: Review) -> Doing[NottwiceError | 
 
 
 def _needs_no_review(run: RunRecord) -> Doing[bool]:
-    """Whether the run is over, or a live process that has its code holds it."""
+    """Whether the run has ended, or a live process that has its code holds it."""
     if run.status.is_final:
         return True
     if run.holder_id is None:

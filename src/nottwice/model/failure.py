@@ -40,7 +40,7 @@ class FailureClass(enum.Enum):
     """What a failure says about the effect of its attempt."""
 
     RETRYABLE = "retryable"
-    POISON = "poison"
+    PERMANENT = "permanent"
     AMBIGUOUS = "ambiguous"
 
 
@@ -71,7 +71,7 @@ class Failure:
         """Read a recorded failure. Raises LedgerCorrupt if ``to_plain`` cannot have written it."""
         match plain:
             case {
-                "failure_class": ("retryable" | "poison" | "ambiguous") as failure_class,
+                "failure_class": ("retryable" | "permanent" | "ambiguous") as failure_class,
                 "error_type": str(error_type),
                 "message": str(message),
                 "retry_after_seconds": (None | int() | float()) as seconds,
@@ -162,7 +162,7 @@ def _spoken(word: object) -> FailureClass | None:
     if issubclass(kind, Ambiguous):
         return FailureClass.AMBIGUOUS
     if issubclass(kind, Permanent):
-        return FailureClass.POISON
+        return FailureClass.PERMANENT
     return FailureClass.RETRYABLE if issubclass(kind, Retryable) else None
 
 
@@ -184,7 +184,7 @@ def _ask(
             f"The tool's classifier answered with {_type_name(said)}, which is neither a "
             "FailureClass nor Retryable, Permanent, Ambiguous or None"
         )
-    return (FailureClass.AMBIGUOUS if effectful else FailureClass.POISON), None, note
+    return (FailureClass.AMBIGUOUS if effectful else FailureClass.PERMANENT), None, note
 
 
 def _classic(error: BaseException) -> FailureClass:
@@ -194,23 +194,23 @@ def _classic(error: BaseException) -> FailureClass:
     for link in _causes(error):
         if isinstance(link, BaseExceptionGroup):
             members = [_classic(member) for member in link.exceptions]
-            return members[0] if len(set(members)) == 1 else FailureClass.POISON
+            return members[0] if len(set(members)) == 1 else FailureClass.PERMANENT
         sign = read_sign(link) or read_status(_any_status(link))
         match sign:
             case Sign.NOT_STARTED | Sign.CUT_OFF:
                 return FailureClass.RETRYABLE
             case Sign.REFUSED | Sign.UNCLEAR:
-                return FailureClass.POISON
+                return FailureClass.PERMANENT
             case None:
                 spoken = _spoken(link)
                 if spoken is not None:
                     return spoken
                 # A wrong value stays wrong, whatever happened before it.
                 if isinstance(link, (TypeError, ValueError, LookupError, ArithmeticError)):
-                    return FailureClass.POISON
+                    return FailureClass.PERMANENT
             case _:
                 assert_never(sign)
-    return FailureClass.POISON
+    return FailureClass.PERMANENT
 
 
 def _any_status(error: BaseException) -> int | None:
@@ -262,7 +262,7 @@ def single_request(error: BaseException) -> FailureClass | None:
     """Classify the errors of a tool that makes exactly one request and does nothing after it.
 
     Knows httpx, requests, urllib3, urllib, http.client, aiohttp, smtplib and plain sockets.
-    Retryable and poison need proof that the request had no effect. Once bytes may have left, the
+    Retryable and permanent need proof that the request had no effect. Once bytes may have left, the
     answer is ambiguous. For errors of other libraries it returns None.
 
     Two things cannot be seen, and the tool must rule them out: requests that the tool, an SDK or a
@@ -281,7 +281,7 @@ def single_request(error: BaseException) -> FailureClass | None:
                 return FailureClass.AMBIGUOUS
             if sign is Sign.NOT_STARTED:
                 return FailureClass.RETRYABLE
-            return FailureClass.POISON
+            return FailureClass.PERMANENT
         case _:
             assert_never(sign)
 

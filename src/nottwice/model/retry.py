@@ -87,7 +87,7 @@ class RetryPolicy:
             return f"its retry policy allows {self.attempts} attempts that end with an error"
         if failure is None:
             return ""
-        if failure.failure_class is FailureClass.POISON:
+        if failure.failure_class is FailureClass.PERMANENT:
             return "its last error says that trying again cannot help"
         if (failure.retry_after_seconds or 0.0) > self.most_retry_after_seconds:
             # The wait is not cut short, because an early retry is just what the upstream forbids.

@@ -82,41 +82,41 @@ VERBS: dict[ReviewKind, dict[Verb, str]] = {
     ReviewKind.IN_DOUBT: {
         Verb.HAPPENED: "the effect took place; its result becomes the receipt",
         Verb.DID_NOT_HAPPEN: "the effect did not take place; licenses exactly one more attempt",
-        Verb.ABORT: "stop this run for good",
+        Verb.ABORT: "stop this run permanently",
     },
     ReviewKind.RESULT: {
         Verb.HAPPENED: "this is what it returned, --result JSON; the run continues with it",
-        Verb.ABORT: "stop this run for good",
+        Verb.ABORT: "stop this run permanently",
     },
     ReviewKind.DRIFT: {
         Verb.ACCEPT: "the effects that the code no longer asks for may stay as they are",
-        Verb.ABORT: "stop this run for good",
+        Verb.ABORT: "stop this run permanently",
     },
     ReviewKind.QUESTION: {
         Verb.ANSWER: "the run continues with this answer",
-        Verb.ABORT: "stop this run for good",
+        Verb.ABORT: "stop this run permanently",
     },
     ReviewKind.APPROVAL: {
         Verb.APPROVE: "the call may be made, with these arguments and no others",
         Verb.REJECT: "the call is not made; the code gets nt.errors.RejectedByReviewer, with the "
         "reason",
-        Verb.ABORT: "stop this run for good",
+        Verb.ABORT: "stop this run permanently",
     },
     ReviewKind.BUDGET: {
         Verb.RAISE: "the run may take that much more, --result '{\"usd\": 2}', and continues",
-        Verb.ABORT: "stop this run for good",
+        Verb.ABORT: "stop this run permanently",
     },
     ReviewKind.RESTORED: {
         Verb.ACCEPT: "what it did since the copy was made is accounted for; it continues from here",
-        Verb.ABORT: "stop this run for good",
+        Verb.ABORT: "stop this run permanently",
     },
     ReviewKind.CORRUPT: {
-        Verb.ABORT: "stop this run for good; else restore what was changed, or vouch for it as it "
-        "is (nottwice audit --adopt), and this closes by itself",
+        Verb.ABORT: "stop this run permanently; otherwise restore what was changed, or vouch for "
+        "the rows as they are (nottwice audit --adopt), and this review is closed",
     },
     ReviewKind.UNDEPLOYABLE: {
-        Verb.ABORT: "stop this run for good; else deploy its version, or migrate the run, and this "
-        "closes by itself",
+        Verb.ABORT: "stop this run permanently; otherwise deploy its version, or migrate the run, "
+        "and this review is closed",
     },
 }
 

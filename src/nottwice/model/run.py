@@ -18,7 +18,7 @@ CANCEL: Final = "nottwice.cancel"
 
 
 class RunStatus(enum.Enum):
-    """Where a run stands. A RUNNING run whose holder is dead was interrupted.
+    """The status of a run. A RUNNING run whose holder is dead was interrupted.
 
     REMOVED is the tombstone of a run that retention has removed in whole or in part. It can never
     be opened again, because its receipts are gone and its effects would happen a second time (L8).
@@ -64,7 +64,7 @@ class Wait:
     """The review's id, the event's name, the child run's id, or what the timer is for."""
     node_id: str
     until: float | None = None
-    """When it ends by itself: when a timer is due, or an event is too late."""
+    """When it ends on its own: when a timer is due, or an event is too late."""
 
     def to_plain(self) -> dict[str, Any]:
         return {
@@ -162,7 +162,7 @@ class RunRecord:
 
     @property
     def wake_at(self) -> float | None:
-        """When the first of its waits ends by itself."""
+        """When the first of its waits ends on its own."""
         return min((wait.until for wait in self.waits if wait.until is not None), default=None)
 
 

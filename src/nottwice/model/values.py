@@ -118,7 +118,7 @@ def decode(text: str) -> Any:
         _distrust(str(error), cause=error)
     except RecursionError as error:
         # If the text is shallow enough, it is not at fault: the caller's own stack is used up.
-        # Calling a sound ledger corrupt would stop the run for good.
+        # Calling a sound ledger corrupt would stop the run permanently.
         if nesting(text) <= MAX_DEPTH:
             raise
         _distrust(f"it is nested deeper than {MAX_DEPTH} levels", cause=error)

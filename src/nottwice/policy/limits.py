@@ -34,7 +34,7 @@ def rate(
     each_run: bool = False,
     otherwise: str = "deny",
 ) -> Rate:
-    """Allow at most so many calls per window: ``rate(10, per="1h", rate_class="mail")``.
+    """Allow at most this many calls per window: ``rate(10, per="1h", rate_class="mail")``.
 
     Counts calls, not attempts, whether they succeed or not, across all runs of the ledger or, with
     ``each_run``, per run. ``otherwise`` is the ruling beyond the limit: deny, ask or stop.

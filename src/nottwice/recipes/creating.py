@@ -72,6 +72,6 @@ def _read_first(read: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
     except Exception as error:
         told = failure.classify(error, effectful=False, now=0.0)
         text = f"Nothing was created: what exists cannot be read ({told.error_type}: {error})."
-        if told.failure_class is FailureClass.POISON:
+        if told.failure_class is FailureClass.PERMANENT:
             raise Permanent(text) from error
         raise Retryable(text) from error

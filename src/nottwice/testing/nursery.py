@@ -3,7 +3,7 @@
 A nursery is a Python process that has imported everything once. For every errand it forks a child,
 waits until it ends, and reports how it ended. The child is a real process with a real pid, so a
 SIGKILL to it is a real SIGKILL. Nursery and child form their own process group, so that one signal
-ends both. A nursery whose owner dies ends by itself.
+ends both. A nursery whose owner dies ends itself.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How does the agent handle a real upstream whose answer never arrives?
 
-``LossyProxy`` stands before any HTTP upstream and forwards requests, except that it loses the
+``LossyProxy`` sits in front of any HTTP upstream and forwards requests, except that it loses the
 response of the n-th request (the effect took place), or the request itself (it did not). It is a
 process of its own, so it survives the death of the agent under test.
 """

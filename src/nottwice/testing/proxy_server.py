@@ -2,7 +2,7 @@
 
 This file is the proxy's own process. Like the world's it is started by ``loopback.py`` and imports
 the standard library only. Every request that reaches it is numbered
-and written down before its answer leaves, so the log is the truth whoever dies.
+and written down before its answer leaves, so the log is the truth whichever process dies.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class KeyFinding(enum.Enum):
     ANOTHER_CALL = "takes changed arguments for another call"
     RACES = "races"
     IGNORES = "ignores the key"
-    UNCLEAR = "cannot be told"
+    UNCLEAR = "is unclear"
     NOT_TRIED = "not tried"
 
 
@@ -200,7 +200,7 @@ class _Bench:
         effects = max(effects, 1 + self._wait_for(other, between, 1))
         evidence = (f"key {order.key}", f"first call {first}", f"changed call {told}")
         if effects > 1:
-            # Harmless by itself: nottwice refuses such a call before it is made (T2).
+            # Harmless alone: nottwice refuses such a call before it is made (T2).
             return Trial(name, KeyFinding.ANOTHER_CALL, effects, evidence)
         finding = KeyFinding.REJECTS if told.raised is not None else KeyFinding.FIRST_RESULT
         return Trial(name, finding, effects, evidence)
@@ -220,8 +220,8 @@ class _Bench:
             evidence.append(f"round {round_number}, key {order.key}: {each}; effects: {effects}")
             if effects != 1:
                 finding = KeyFinding.RACES if effects > 1 else KeyFinding.UNCLEAR
-                return Trial("two at once", finding, effects, tuple(evidence))
-        return Trial("two at once", KeyFinding.HONOURS, 1, tuple(evidence))
+                return Trial("two in parallel", finding, effects, tuple(evidence))
+        return Trial("two in parallel", KeyFinding.HONOURS, 1, tuple(evidence))
 
     def _killed(self) -> Trial:
         name, evidence = "killed in mid-call", list[str]()
@@ -281,7 +281,7 @@ class _Bench:
     def _wait_for(
         self, order: TrialOrder, before: int, effects: int, *, within_seconds: float = 0.0
     ) -> int:
-        """Return how many new effects there are, once there are ``effects`` or time is over."""
+        """Return how many new effects there are, once there are ``effects`` or time is up."""
         deadline = time.monotonic() + within_seconds + self.settle_seconds
         while (seen := self._count(order) - before) < effects:
             left = deadline - time.monotonic()

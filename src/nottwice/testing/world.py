@@ -230,7 +230,7 @@ class WorldClient:
         """Define what the next ``find`` calls for this tool return, true or not.
 
         Each answer is used once: ``"found"``, ``"not found"``, ``"lost"`` (a dropped connection) or
-        an error status such as 503. After the last one, the world tells the truth again.
+        an error status such as 503. After the last one, the world answers truthfully again.
         """
         script = {"tool": tool, "answers": list(answers)}
         self._request("POST", "/script_verify", body=script)

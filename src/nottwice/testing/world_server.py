@@ -5,8 +5,8 @@ imports the standard library only: importing the package would triple its start-
 upstream must not share code with what it judges.
 
 It keeps two promises. An effect is one line of ``effects.jsonl``, written by a single append before
-any answer leaves, so the file is the truth whoever dies. And the process never outlives its
-starter.
+any answer leaves, so the file is the truth whichever process dies. And the process never outlives
+its starter.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class Gates:
             raise WorldRefusal(408, f"{held} of {count} requests were held at {name!r} in time.")
 
     def release(self, name: str) -> None:
-        """Open the gate for good."""
+        """Open the gate permanently."""
         with self._changed:
             self._released.add(name)
             self._changed.notify_all()

@@ -253,7 +253,7 @@ def _left(
 ) -> tuple[StepRecord, ...]:
     """Return the records of steps that were started and will never end (D6)."""
     failure = Failure(
-        FailureClass.POISON, "migrated", f"the run was migrated to {order.to.id} before it ended"
+        FailureClass.PERMANENT, "migrated", f"the run was migrated to {order.to.id} before it ended"
     )
     begun = {(visit.node_id, visit.checkpoint_id(bound)) for visit in visits}
     return tuple(

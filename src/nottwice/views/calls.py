@@ -48,7 +48,7 @@ class AttemptView:
     started_at: Annotated[Timestamp, "when its intent was recorded"]
     ended_at: Annotated[Timestamp | None, "when it ended, or null"]
     outcome: Annotated[
-        str | None, "done, retryable, poison, ambiguous, unknown, or null while it is not known"
+        str | None, "done, retryable, permanent, ambiguous, unknown, or null while it is not known"
     ]
     holder_id: str
     is_alive: bool

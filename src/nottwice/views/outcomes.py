@@ -163,7 +163,7 @@ class SmokeReport:
     """What `check --smoke` found."""
 
     tool: Annotated[str, "the tool"]
-    finding: Annotated[str, "honours the key, races, ignores the key, or cannot be told"]
+    finding: Annotated[str, "honours the key, races, ignores the key, or is unclear"]
     trials: Annotated[tuple[TrialView, ...], "what was tried; see trial"]
     failed: Annotated[bool, "whether the exit code is 3"]
 
@@ -175,8 +175,8 @@ class SentEvent:
     event_id: Annotated[str, "its own id; the same one sent twice is one event"]
     run_id: Annotated[str, "the run that was told"]
     name: Annotated[str, "what `nt.receive` asks for"]
-    received: Annotated[bool, "whether the run has taken it already"]
-    run_exists: Annotated[bool, "whether there is such a run yet"]
+    received: Annotated[bool, "whether the run has received it"]
+    run_exists: Annotated[bool, "whether the run exists yet"]
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)

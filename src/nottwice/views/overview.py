@@ -182,7 +182,7 @@ def _resuming(run: RunView, why: str, commands: CommandLine) -> Hint:
     if command is not None:
         return Hint(command, f"run {run.run_id!r} {why}: this resumes it")
     look = commands.command("show", run.run_id)
-    return Hint(look, f"run {run.run_id!r} {why}: run your program, it continues by itself")
+    return Hint(look, f"run {run.run_id!r} {why}: run your program again, and it continues")
 
 
 def _question(case: CaseView) -> str:

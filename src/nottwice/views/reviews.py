@@ -119,7 +119,7 @@ class CaseView:
     review: Annotated[ReviewView, "see review"]
     call: Annotated[CallView | None, "see call; null if the call is gone"]
     result_type: Annotated[str | None, "what the tool returns, if --app names it; else null"]
-    attempt_is_over: Annotated[bool, "whether the doubtful attempt is proven to be over"]
+    attempt_is_over: Annotated[bool, "whether the doubtful attempt has provably ended"]
     holder: Annotated[str | None, "the process that made the doubtful attempt, or null"]
     holder_life: Annotated[Life, "alive, dead or not proven"]
     evidence: tuple[EvidenceView, ...]

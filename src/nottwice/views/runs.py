@@ -73,7 +73,7 @@ class Holders:
 class FailureView:
     """The error that ended a run, a step or an attempt."""
 
-    failure_class: Annotated[str, "retryable, poison or ambiguous"]
+    failure_class: Annotated[str, "retryable, permanent or ambiguous"]
     error_type: Annotated[str, "the type of the exception"]
     message: Annotated[str, "its text"]
     retry_after_seconds: Annotated[float | None, "the wait that was asked for, or null"]
@@ -91,7 +91,7 @@ class WaitView:
         str, "the review's id, the event's name, the child run's id, or where the timer is"
     ]
     step: Annotated[str, "the step that waits"]
-    until: Annotated[Timestamp | None, "when it ends by itself, or null"]
+    until: Annotated[Timestamp | None, "when the wait ends on its own, or null"]
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 A thread drives a graph of plain functions. A task of the event loop drives a graph with async
 nodes, whose plain nodes run in other threads. All threads are daemons. Whatever still runs when the
-drain timeout is over ends with the process, as if it were killed.
+drain timeout has passed ends with the process, as if it were killed.
 """
 
 from __future__ import annotations

@@ -218,7 +218,7 @@ class _Shift:
             return
 
     def drain(self) -> None:
-        """Wait until every run has finished its node, or until the drain timeout is over."""
+        """Wait until every run has finished its node, or until the drain timeout has passed."""
         clock, limit = self.ledger.clock, self.worker._drain_seconds
         log.info("worker is draining %s runs, at most %g s", len(self.crew.busy), limit)
         until = clock.now() + limit

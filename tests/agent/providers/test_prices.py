@@ -1,4 +1,4 @@
-"""Is a price the user's word first, then the list's, and unknown where nobody knows it?"""
+"""Does the user's price come first, then the list's, and is it unknown where neither has one?"""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def test_a_failure_is_told_in_our_words_after_one_request(
 
 
 @both
-def test_a_server_that_takes_too_long_is_given_up_and_was_asked_once(wire: Wire, api: str) -> None:
+def test_a_server_that_takes_too_long_was_asked_once(wire: Wire, api: str) -> None:
     wire.will_answer({"delay_seconds": 1.0, "body": says(api)})
     with pytest.raises(nt.Ambiguous, match="did not answer"):
         ask(provider(api, wire.url, time_limit="200ms"))
@@ -166,7 +166,7 @@ def test_the_key_is_in_no_error_log_or_representation(
         for text in (shown, caplog.text, repr(asked), repr(caught.value.facts)):
             assert "sk-test" not in text
             assert KEY not in text
-        # Not even behind it: whoever reports errors with all that they hold would find it there.
+        # Not even as its cause: a tool that reports errors with all their contents would find it.
         assert caught.value.__context__ is None
 
 

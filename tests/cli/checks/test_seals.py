@@ -60,7 +60,7 @@ def test_what_does_not_fit_is_named_and_the_exit_code_is_3(place: Workplace) -> 
     assert place.cli("audit", "--verify", "ticket-8").exit_code == 0
 
 
-def test_whoever_vouches_for_rows_is_on_record(place: Workplace) -> None:
+def test_the_person_who_vouches_for_rows_is_on_record(place: Workplace) -> None:
     tamper(place, "DELETE FROM tool_call_results WHERE workflow_id = 'ticket-7' AND nth = 1")
     ended = place.cli("audit", "--adopt", "ticket-7", "--by", "ann", "--why", "it was a test mail")
     assert ended.exit_code == 0

@@ -1,4 +1,4 @@
-"""Does `nottwice audit` tell who did what and why, and can nobody take it back by accident?"""
+"""Does `nottwice audit` say who did what and why, and can no entry be removed by accident?"""
 
 from __future__ import annotations
 

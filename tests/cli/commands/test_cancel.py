@@ -1,4 +1,4 @@
-"""Does `nottwice cancel` stop a run and its children for good, and keep who and why?"""
+"""Does `nottwice cancel` stop a run and its children permanently, and record who and why?"""
 
 from __future__ import annotations
 

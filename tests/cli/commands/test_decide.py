@@ -1,4 +1,4 @@
-"""Is a decision checked before it is written, written once, and does the run go on from it?"""
+"""Is a decision checked before it is written, written once, and does the run continue with it?"""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_what_did_not_happen_is_tried_exactly_once_more(workplace: Workplace) ->
     assert workplace.review_of("ticket-9") != review_id
 
 
-def test_an_abort_ends_the_run_for_good(workplace: Workplace) -> None:
+def test_an_abort_ends_the_run_permanently(workplace: Workplace) -> None:
     review_id = workplace.review_of("ticket-9")
     result = workplace.cli("decide", review_id, "abort", "--why", "customer left")
     assert result.stdout.splitlines()[-1] == (
@@ -74,7 +74,7 @@ def test_the_last_line_says_what_resumes_the_run(workplace: Workplace) -> None:
     review_id = workplace.review_of("ticket-9")
     result = workplace.cli("decide", review_id, "did-not-happen", "--why", "x")
     assert result.stdout.splitlines()[-1] == (
-        "Open run 'ticket-9' again to continue: run your program, it continues by itself."
+        "Open run 'ticket-9' again to continue: run your program."
     )
 
 
@@ -206,7 +206,7 @@ def test_without_the_tools_it_is_said_that_the_result_is_checked_later(
     line = f"nottwice decide {review_id} happened --why x --store agent.db --result"
     ended = workplace.shell(f"{line} '{{\"id\": 7}}'")
     assert "The result is only checked when the run is resumed" in ended.stdout
-    # It does not fit: the run asks again instead of going on with nonsense.
+    # It does not fit: the run asks again instead of continuing with nonsense.
     assert "ReplayUnsafeError" in workplace.agent("handle", "ticket-8").stderr
     assert status_of(workplace, review_id) == "open"
 
@@ -298,7 +298,7 @@ def test_it_did_not_happen_is_refused_while_the_old_process_may_be_alive(
 
 
 def test_the_next_review_of_the_same_run_is_named(workplace: Workplace) -> None:
-    # Two calls are in doubt at once: killed while two branches were under way.
+    # Two calls are in doubt at the same time: killed while two branches were running.
     program = (
         "import nottwice as nt, os, signal, threading\n"
         "met = threading.Barrier(2)\n"

@@ -34,7 +34,7 @@ def test_recheck_says_what_verify_says_now_and_leaves_the_rest(workplace: Workpl
     assert "The hook prints this." in ended.stderr
 
 
-def test_recheck_records_what_verify_found_and_the_run_goes_on_from_it(
+def test_recheck_records_what_verify_found_and_the_run_continues_from_it(
     workplace: Workplace,
 ) -> None:
     review_id = workplace.review_of("ticket-8")

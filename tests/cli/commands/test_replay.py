@@ -140,7 +140,7 @@ def test_recording_changes_nothing_but_the_audit_trail_and_gives_the_same_bytes(
     assert (document["left_out"], document["removed"], document["secrets"]) == ([], [], 4)
     after = tables(ledger)
     known, (*earlier, told) = before.pop("nottwice_audit"), after.pop("nottwice_audit")
-    # Whoever puts something on record is on record as a process, too.
+    # A process that writes a record is itself on record.
     assert len(after.pop("nottwice_holders")) == len(before.pop("nottwice_holders")) + 1
     assert (after, earlier) == (before, known)
     assert told[0] == ""
@@ -150,7 +150,7 @@ def test_recording_changes_nothing_but_the_audit_trail_and_gives_the_same_bytes(
 
 
 def test_nothing_is_taken_out_that_cannot_be_put_on_record(place: Place) -> None:
-    """Before the first file is written: whoever may only look takes nothing along either."""
+    """Before the first file is written: a user who may only read cannot export either."""
     ledger = place.folder / "agent.db"
     connection = sqlite3.connect(ledger)
     connection.execute(

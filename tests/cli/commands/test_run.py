@@ -1,6 +1,6 @@
-"""Does one line start, resume and finish a run, and say how it stands to people and to scripts?
+"""Does one line start, resume and finish a run, and report its state to people and to scripts?
 
-Real processes throughout: what is claimed here is claimed about a command that somebody types.
+Real processes throughout: the claims here are about a command that a person types.
 """
 
 from __future__ import annotations
@@ -75,7 +75,9 @@ def test_a_killed_run_is_finished_by_the_same_line(empty: Workplace) -> None:
     assert empty.world() == ["pay 700", "send customer 7"]
 
 
-def test_a_run_that_asks_waits_with_3_and_goes_on_when_somebody_answered(empty: Workplace) -> None:
+def test_a_run_that_asks_waits_with_3_and_continues_when_a_person_answered(
+    empty: Workplace,
+) -> None:
     asked = empty.run("asking --id q1")
     assert asked.exit_code == 3
     assert "Run q1: waiting" in asked.stdout
@@ -84,7 +86,7 @@ def test_a_run_that_asks_waits_with_3_and_goes_on_when_somebody_answered(empty: 
     ]
     assert len(commands) == 2
     assert empty.run("asking --id q1").exit_code == 3
-    # The first command decides, the second one goes on; both work as they are printed.
+    # The first command decides, the second one continues; both work as they are printed.
     decided = empty.shell(commands[0].replace(" --store", " yes --why asked --store"))
     assert decided.exit_code == 0, decided
     assert "run your program" in decided.stdout
@@ -111,7 +113,7 @@ def test_an_event_is_sent_with_the_command_that_is_printed(empty: Workplace) -> 
     assert after["state"] == {"heard": 7}
     assert after["run"]["waits"][0]["kind"] == "timer"
     assert after["run"]["waits"][0]["until"] is not None
-    # Time passes by itself: nothing is to be typed but what goes on then.
+    # Time passes without a command: the only thing to type is what continues the run.
     assert len(after["next"]) == 1
 
 
@@ -147,7 +149,7 @@ def test_code_that_ends_the_process_has_not_finished_the_run(empty: Workplace) -
     assert empty.run("--id s1").exit_code == 0
 
 
-def test_waiting_for_a_while_tells_what_for_and_goes_on_when_it_comes(empty: Workplace) -> None:
+def test_waiting_for_a_while_tells_what_for_and_continues_when_it_comes(empty: Workplace) -> None:
     def answer() -> str:
         review_id = empty.review_of("q1")
         assert empty.cli("decide", review_id, "yes", "--why", "asked").exit_code == 0

@@ -55,7 +55,7 @@ def test_an_interrupted_run_says_during_which_call_it_was_cut_off(killed: Workpl
     cut = r"cut off +during attempt 1 of refund\(order_id=7, cents=4000\), made by pid \d+ on "
     assert re.search(cut, shown)
     assert re.search(r"attempt 1 by pid \d+ on \S+ never came back", shown)
-    assert "Run your program: it opens the run again and continues by itself." in shown
+    assert "Run your program again: it opens the run and continues it." in shown
 
 
 def test_a_run_that_was_cut_off_between_calls_says_after_which(workplace: Workplace) -> None:
@@ -75,10 +75,10 @@ def test_a_waiting_run_says_for_what_and_how_to_decide(killed: Workplace) -> Non
     shown = killed.cli("show", "ticket-8").stdout
     assert f"waits for  review {review_id}: it may or may not have happened" in shown
     assert f"Decide with: nottwice decide {review_id} --store {killed.store}\n" in shown
-    assert "continues by itself" not in shown
+    assert "it opens the run and continues it" not in shown
     rows = timeline(shown)
     assert ["verify: verify answered: unknown"] in rows
-    # The reason is evidence as well; it is said once in the timeline.
+    # The reason is also evidence; the timeline says it once.
     assert sum("it may or may not have happened" in row[-1] for row in rows) == 1
 
 

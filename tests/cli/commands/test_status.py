@@ -1,4 +1,4 @@
-"""Does the bare `nottwice` say how the ledger stands and what to type, and `runs` list the runs?"""
+"""Does the bare `nottwice` summarise the ledger and say what to type, and `runs` list the runs?"""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_every_command_that_the_status_suggests_works_as_it_stands(killed: Workp
     assert len(suggested) == 4
     for line in suggested:
         ended = killed.shell(line)
-        # A decision without a verb and without somebody to ask ends with 2.
+        # A decision without a verb and without a terminal to ask at ends with 2.
         assert ended.exit_code == (2 if " decide " in line else 0), ended
 
 
@@ -43,10 +43,10 @@ def test_a_decided_run_is_suggested_for_resuming(workplace: Workplace) -> None:
     assert "2 for a person, 1 for you to resume it: a person has decided" in shown
     listed = next(x for x in workplace.cli("runs").stdout.splitlines() if x.startswith("ticket-9"))
     assert listed.endswith(f"review {review_id}, decided: resume it")
-    assert "run 'ticket-9' was decided: run your program, it continues by itself" in shown
+    assert "run 'ticket-9' was decided: run your program again, and it continues" in shown
 
 
-def test_a_ledger_in_order_needs_nobody(tmp_path: Path) -> None:
+def test_a_ledger_in_order_needs_no_person(tmp_path: Path) -> None:
     with nt.Ledger(tmp_path / "agent.db") as ledger, ledger.run("a"):
         pass
     place = Workplace(tmp_path)

@@ -178,7 +178,7 @@ def test_a_signal_lets_it_finish_the_node_and_hand_the_run_back(
     assert place.world() == ["a first", "a second"]
 
 
-def test_a_second_signal_ends_it_at_once_and_the_next_worker_goes_on(place: Place) -> None:
+def test_a_second_signal_ends_it_immediately_and_the_next_worker_continues(place: Place) -> None:
     place.hold()
     place.enqueue("a")
     worker = place.worker()
@@ -207,7 +207,7 @@ def test_a_node_that_does_not_end_within_drain_is_left_with_exit_code_1(place: P
     assert place.world() == ["a first", "a second"]
 
 
-def test_a_worker_that_is_killed_loses_nothing_and_another_one_takes_over_at_once(
+def test_a_worker_that_is_killed_loses_nothing_and_another_one_takes_over_immediately(
     place: Place,
 ) -> None:
     place.hold()

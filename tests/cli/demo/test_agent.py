@@ -1,4 +1,4 @@
-"""Is the script that the demo hands its viewers one that they can run, kill and go on with?"""
+"""Is the script that the demo gives its viewers one that they can run, kill and continue?"""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_script_does_its_ticket_once_however_often_it_is_run(
     assert shop.effects("send_email")[0].args["to"] == "customer-7@example.com"
 
 
-def test_a_decision_lets_the_killed_script_go_on_even_when_the_shop_is_gone(
+def test_a_decision_lets_the_killed_script_continue_even_when_the_shop_is_gone(
     shop: World, tmp_path: Path
 ) -> None:
     ledger_path = tmp_path / "ledger.db"

@@ -1,4 +1,4 @@
-"""Is one key an answer at once, is no key an answer in time, and is the terminal as before?"""
+"""Is one key an immediate answer, no key an answer in time, and is the terminal restored?"""
 
 from __future__ import annotations
 

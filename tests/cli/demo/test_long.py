@@ -1,4 +1,4 @@
-"""Does an agent of many steps that is killed late go on there, for nothing?"""
+"""Does an agent of many steps that is killed late continue there, without new costs?"""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from nottwice.cli.demo.long import live_and_die_and_live
 
 
-def test_a_long_run_is_killed_late_and_goes_on_there(tmp_path: Path) -> None:
+def test_a_long_run_is_killed_late_and_continues_there(tmp_path: Path) -> None:
     long = live_and_die_and_live(tmp_path / "night", steps=20, dies_at=17)
     assert long.status == "completed"
     assert long.done_before == 17

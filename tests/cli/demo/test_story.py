@@ -98,7 +98,7 @@ def test_the_table_says_how_often_each_effect_happened(piped: Seen) -> None:
 def test_the_numbers_are_those_in_the_log_of_the_shop(piped: Seen) -> None:
     lines = (piped.ledger.parent / "shop" / "effects.jsonl").read_text().splitlines()
     counted = [json.loads(line)["tool"] for line in lines]
-    # Two tickets are in no line of the table: the one that nobody killed, and the one left waiting.
+    # Two tickets are in no line of the table: the one that was not killed, and the waiting one.
     assert counted.count("refund") == sum(row[1] for row in piped.table.values()) + 2
     assert counted.count("send_email") == sum(row[2] for row in piped.table.values()) + 2
 
@@ -159,7 +159,7 @@ def run_on_terminal(keys: bytes) -> Seen:
             try:
                 part = os.read(mine, 65536)
             except OSError:
-                # This is how Linux says that nobody holds the other end any more.
+                # This is how Linux says that no process holds the other end any more.
                 part = b""
             if not part:
                 break
@@ -193,7 +193,7 @@ def test_the_key_that_is_pressed_is_the_decision_on_record(
     seen = run_on_terminal(keys)
     assert seen.returncode == 0, seen.text
     assert answer in seen.text
-    # Nobody but the person on call can make it mail twice, and the table does not hide it.
+    # Only the person on call can make it mail twice, and the table does not hide it.
     mails = 2 if verb is Verb.DID_NOT_HAPPEN else 1
     assert f"Mails at the shop: {mails}." in seen.text
     assert seen.table[row, "after mail"] == (1, 1, mails, mails - 1, 0)

@@ -40,7 +40,7 @@ def test_a_checkpoint_cannot_know_of_an_act_it_did_not_live_to_save(
     shop: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Dead(BaseException):
-        """Stands for the kill between act and save."""
+        """Plays the kill between act and save."""
 
     def die(done: list[str], checkpoint: Path) -> None:
         raise Dead

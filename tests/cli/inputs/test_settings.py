@@ -96,7 +96,7 @@ def test_a_project_that_cannot_be_read_is_an_error_that_names_the_file(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match=r"pyproject\.toml"):
         Settings().open_ledger()
-    # Whoever names the ledger and the key does not need the project.
+    # If the ledger and the key are named, the project is not needed.
     monkeypatch.setenv("NOTTWICE_KEY", bytes(range(32)).hex())
     assert opened(Settings(store="a.db")) == str(tmp_path / "a.db")
 

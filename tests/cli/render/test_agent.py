@@ -114,7 +114,7 @@ def view_pay_out(cents: int) -> str:
 
 
 def family(*, loses: int) -> nt.Agent:
-    """A boss whose worker waits for a person; so many requests of the boss are never answered."""
+    """A boss whose worker waits for a person; this many requests of the boss get no answer."""
     price = nt.agent.Price(10, 50)
     answers = iter([{"clerk": {"goal": "pay"}}, "The boss is done."])
     left = [loses]

@@ -1,4 +1,4 @@
-"""Is a person shown everything that helps to decide, and asked only where somebody can answer?"""
+"""Does a person see everything that helps to decide, and is asked only at a terminal?"""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_case_that_is_over_has_nothing_to_decide(workplace: Workplace) -> None
     result = workplace.cli("decide", review_id)
     assert result.exit_code == 0
     assert result.stdout.splitlines()[-1] == (
-        "It is over, ended by decision; nothing is left to decide."
+        "It was closed by decision; nothing is left to decide."
     )
 
 
@@ -104,7 +104,7 @@ def test_a_person_is_asked_for_verb_result_and_reason(workplace: Workplace) -> N
     assert ended.exit_code == 0, ended
     assert "is not JSON that can be kept" in ended.stdout
     assert "does not fit its type Mail" in ended.stdout
-    assert ended.stdout.rstrip().endswith("run your program, it continues by itself.")
+    assert ended.stdout.rstrip().endswith("run your program.")
     assert workplace.agent("handle", "ticket-8").exit_code == 0
     call = workplace.json("show", "ticket-8")["calls"][-1]
     assert call["result"]["value"] == {"id": "m-1", "words": 0}

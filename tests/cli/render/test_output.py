@@ -1,4 +1,4 @@
-"""Can nothing that somebody else wrote steer the terminal, and is a pipe given plain lines?"""
+"""Can foreign text not control the terminal, and does a pipe get plain lines?"""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_json_is_pure_ascii(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(shown) == {"text": HOSTILE + "é\ud800"}
 
 
-def test_errors_are_safe_as_well(capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_are_safe_too(capsys: pytest.CaptureFixture[str]) -> None:
     output.show_error(HOSTILE)
     output.show_note(HOSTILE)
     lines = capsys.readouterr().err.splitlines()

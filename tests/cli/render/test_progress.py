@@ -1,4 +1,4 @@
-"""Does progress show what goes on, and never decide what is done?"""
+"""Does progress show what happens, and never decide what is done?"""
 
 from __future__ import annotations
 

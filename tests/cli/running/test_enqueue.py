@@ -139,7 +139,7 @@ def test_options_that_contradict_each_other_are_refused(
     assert not (tmp_path / "a.db").exists()
 
 
-def test_a_run_that_failed_is_put_down_again_with_retry(nottwice: Any) -> None:
+def test_a_run_that_failed_is_enqueued_again_with_retry(nottwice: Any) -> None:
     words = ("run", "detached", "--detach", "--id", "r", "--input", '{"order_id": 7}')
     nottwice(*words)
     assert nottwice("worker", "--until-idle").exit_code == 0

@@ -55,7 +55,7 @@ def test_an_upstream_that_honours_the_key_passes_with_the_evidence(
     assert findings(document) == {
         "twice with one key": ("honours the key", 1),
         "changed arguments under one key": ("rejects changed arguments", 1),
-        "two at once": ("honours the key", 1),
+        "two in parallel": ("honours the key", 1),
         "killed in mid-call": ("honours the key", 1),
     }
     halfway, late = document["trials"][3]["evidence"]
@@ -63,7 +63,7 @@ def test_an_upstream_that_honours_the_key_passes_with_the_evidence(
     assert "killed as soon as its effect showed, before it returned; effects: 1" in late
     assert late.endswith("call again returned 'paid'; effects: 1")
     assert "409" in document["trials"][1]["evidence"][-1]
-    assert "two at once: honours the key" in result.stderr
+    assert "two in parallel: honours the key" in result.stderr
     assert world.count("pay") - before == 6
 
 
@@ -74,7 +74,7 @@ def test_an_upstream_that_ignores_the_key_is_found_by_every_trial() -> None:
     assert "changed arguments under one key: takes changed arguments for another call" in (
         result.stdout
     )
-    assert "two at once: races" in result.stdout
+    assert "two in parallel: races" in result.stdout
     assert "killed in mid-call: ignores the key" in result.stdout
     last = result.stdout.splitlines()[-1]
     assert last.startswith("costume ignores the key. It is unsafe_on_replay in a costume")
@@ -86,7 +86,7 @@ def test_an_upstream_that_looks_first_and_acts_then_races() -> None:
     assert document["failed"] is True
     found = findings(document)
     assert found["twice with one key"] == ("honours the key", 1)
-    assert found["two at once"] == ("races", 2)
+    assert found["two in parallel"] == ("races", 2)
     assert found["changed arguments under one key"][0] == (
         "returns the first result for changed arguments"
     )
@@ -103,10 +103,10 @@ def test_what_cannot_be_seen_proves_nothing(tool: str, sandbox: str, why: str) -
     result = smoke(tool, "--yes", sandbox=sandbox)
     assert result.exit_code == 3
     assert why in result.stdout
-    assert f"{tool} cannot be told. Nothing is proven." in result.stdout
+    assert f"{tool} is unclear. Nothing is proven." in result.stdout
 
 
-def test_nothing_is_called_that_nobody_allowed(world: World) -> None:
+def test_nothing_is_called_without_permission(world: World) -> None:
     before = world.count()
     without = check("--smoke", "honest", "--yes")
     unsaid = smoke("honest")

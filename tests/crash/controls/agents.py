@@ -54,7 +54,7 @@ def _noting(store: str) -> str:
 
 
 def _drifting(store: str) -> str:
-    """Whoever resumes it asks for something else."""
+    """The process that resumes it makes other calls."""
     with nt.run("drifting", store=store), nt.step("tell"):
         scope = current_scope.get()
         assert scope is not None
@@ -72,7 +72,7 @@ def _asked_in_vain(store: str) -> str:
 
 
 def _long_branches(store: str) -> list[str]:
-    """Eight commits at once, each of many pages."""
+    """Eight commits in parallel, each of many pages."""
     with nt.run("branches", store=store):
         return nt.map(lambda one: mail(to=f"{one}" * 20_000), list("abcdefgh"))
 

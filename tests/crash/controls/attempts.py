@@ -70,7 +70,7 @@ def no_intent_for_a_retry() -> None:
 
 
 def result_after_the_checkpoint() -> None:
-    """A result waits until what follows from it is durable, and goes on its own."""
+    """A result is not returned until what follows from it is durable, in a separate commit."""
     held: list[CallWrite] = []
 
     def broken(self: Session, *, calls: tuple[CallWrite, ...] = (), **rest: Any) -> Doing[None]:

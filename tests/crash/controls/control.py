@@ -123,7 +123,7 @@ def _points(lab: Lab, level: CrashLevel, control: Control) -> Sequence[Numbers]:
     if level.name in IN_ORDER:
         return points
     if level.name == "takeover":
-        # The first half of the lines opens the ledger, where nobody has anything to lose yet.
+        # The first half of the lines opens the ledger, where there is nothing to lose yet.
         half = points[-1][0] // 2
         points = [numbers for numbers in points if numbers[0] > half]
     if control.second is not None:

@@ -44,7 +44,7 @@ def trusts_verify_before_the_settle_time() -> None:
 
 
 def a_licence_is_used_twice() -> None:
-    """It stays decided after its use, and whoever looks for it does not ask for which attempt."""
+    """It stays decided after its use, and its reader does not check for which attempt."""
     swap(Review, "used", _stays_decided)
 
     def broken(session: Any, tool: Any, row: Any, invocation: Any, **told: Any) -> Doing[Any]:

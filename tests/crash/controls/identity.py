@@ -1,4 +1,4 @@
-"""Engines that lose a part of what tells two calls, two visits or two children apart."""
+"""Engines that lose a part of what distinguishes two calls, two visits or two children."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from tests.fakes import Host, MortalStore
 
 
 class Bank:
-    """Pays out, if somebody approved it."""
+    """Pays out, if a person approved it."""
 
     def __init__(self, **declared: Any) -> None:
         self.paid: list[int] = []
@@ -54,7 +54,7 @@ def last(host: Host) -> Review:
     return MemoryStore(host.data).reviews("r")[-1]
 
 
-def test_nothing_is_sent_before_somebody_approves_and_then_once(host: Host) -> None:
+def test_nothing_is_sent_before_a_person_approves_and_then_once(host: Host) -> None:
     bank = Bank()
     for _ in range(2):
         needed = attempt(host, lambda: bank.pay(40))
@@ -134,7 +134,7 @@ def test_an_explicit_retry_of_an_approved_call_needs_no_other_approval(host: Hos
     assert statuses(host) == ["used"]
 
 
-def test_a_rejected_call_has_failed_for_good_with_who_and_why(host: Host) -> None:
+def test_a_rejected_call_has_failed_permanently_with_who_and_why(host: Host) -> None:
     bank = Bank()
     attempt(host, lambda: bank.pay(40))
     host.decide(Verb.REJECT, why="too much")
@@ -328,7 +328,7 @@ def test_an_approval_that_the_code_no_longer_needs_is_closed_with_its_step(host:
 
 
 def test_a_used_approval_is_no_closed_review_that_evidence_could_reopen(host: Host) -> None:
-    """Overtaken in the middle of an approved call: nobody has dealt with that doubt yet."""
+    """Overtaken in the middle of an approved call: no process has settled that doubt yet."""
 
     @nt.tool("unsafe_on_replay", approve=True, name="be overtaken after approval")
     def send(to: str) -> str:

@@ -55,7 +55,7 @@ def test_every_retry_has_an_intent_of_its_own(host: Host) -> None:
 
 
 def test_a_failed_attempt_is_recorded_before_the_wait_for_the_next(host: Host) -> None:
-    """A process that dies while it backs off leaves no doubt, and the next one goes on."""
+    """A process that dies while it backs off leaves no doubt, and the next one continues."""
 
     class Dying(FakeClock):
         def pause(self, seconds: float) -> None:
@@ -80,7 +80,7 @@ def test_a_failed_attempt_is_recorded_before_the_wait_for_the_next(host: Host) -
     assert tries == [1, 2]
 
 
-def test_poison_is_not_tried_again_and_is_the_same_error_on_replay(host: Host) -> None:
+def test_a_permanent_failure_is_not_tried_again_and_is_the_same_error_on_replay(host: Host) -> None:
     tries: list[int] = []
 
     @nt.tool("unsafe_on_replay")

@@ -154,7 +154,7 @@ def test_a_reason_that_nobody_could_store_or_show_is_made_plain(
     assert shop.sent == []
 
 
-def test_an_agent_goes_on_with_a_denial_as_with_any_result(host: Host) -> None:
+def test_an_agent_continues_with_a_denial_as_with_any_result(host: Host) -> None:
     shop = Shop()
 
     def work() -> str:
@@ -391,7 +391,7 @@ def test_of_several_policies_the_strictest_counts(host: Host) -> None:
     assert isinstance(asked, nt.errors.ApprovalNeeded)
 
 
-def test_a_pure_call_is_policed_as_well(host: Host) -> None:
+def test_a_pure_call_is_policed_too(host: Host) -> None:
     shop = Shop()
     guard = Guard(policy.deny("no secrets"))
     for _ in range(2):
@@ -407,7 +407,7 @@ def test_a_pure_call_is_policed_as_well(host: Host) -> None:
     assert shop.read == ["files"]
 
 
-def test_what_nottwice_records_by_itself_is_nobodys_call(host: Host) -> None:
+def test_what_nottwice_itself_records_is_not_a_call(host: Host) -> None:
     guard = Guard(policy.deny("nothing at all"))
     assert attempt(host, guard, lambda: nt.random(label="dice")) == 1.0
     assert guard.seen == []

@@ -13,7 +13,7 @@ from nottwice.model.run import RunStatus
 from tests.fakes import Host
 
 KEPT: list[object] = []
-"""A tool that nobody has any more is not declared any more, whenever its memory is freed."""
+"""A tool without a reference is no longer declared, whenever its memory is freed."""
 
 
 def blocked(host: Host, argument: str = "ann") -> nt.errors.ReplayUnsafeError:

@@ -216,7 +216,7 @@ def test_reissues_after_a_death_are_bounded_and_then_a_person_is_asked(host: Hos
     assert resume(host, pay) == "paid"
 
 
-def test_what_verify_licenses_after_a_death_is_bounded_as_well(host: Host) -> None:
+def test_what_verify_licenses_after_a_death_is_bounded_too(host: Host) -> None:
     upstream = Upstream()
 
     @nt.tool(

@@ -149,7 +149,7 @@ def test_a_recorded_result_that_the_annotation_no_longer_reads_is_asked_for_too(
     with pytest.raises(nt.errors.ResultNotKept, match="no longer fits its type"):
         work(host, changed)
     del changed
-    # The old annotation still reads it, and nobody needs to answer.
+    # The old annotation still reads it, and no person needs to answer.
     assert work(host, declare(shop, tuple[int, str])) == (7, "shipped")
     assert host.open_reviews == []
     assert shop.shipped == [7]

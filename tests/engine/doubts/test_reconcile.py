@@ -78,7 +78,9 @@ def kill_then_resume(host: Host, program: Program, dies_at: int) -> object:
 
 
 @pytest.mark.parametrize("dies_at", [BEFORE_THE_INTENT, AFTER_THE_RESULT])
-def test_without_doubt_the_run_simply_goes_on(host: Host, upstream: Upstream, dies_at: int) -> None:
+def test_without_doubt_the_run_simply_continues(
+    host: Host, upstream: Upstream, dies_at: int
+) -> None:
     assert kill_then_resume(host, protect(upstream), dies_at) == {"to": "ann"}
     assert upstream.effects == ["ann"]
 

@@ -37,7 +37,7 @@ class World:
         self.effects: list[str] = []
         self.begun: set[str] = set()
         self.most = 1_000
-        """With so many effects each task stops before its next new one."""
+        """With this many effects each task stops before its next new one."""
         self._guard = threading.Lock()
         world = self
 
@@ -274,7 +274,7 @@ def test_while_a_tool_of_another_task_runs_patience_does_not_end(
 
     world.stopped_after(2, body)
     for identity in [key for key in world.data.calls if key.tool_name == "compute"]:
-        # A pure result rides, and may be lost with its process.
+        # A pure result is a pending write, and may be lost with its process.
         del world.data.calls[identity]
     computes[0] = 1.0
     world.run_async(body)
@@ -341,7 +341,7 @@ def test_a_program_without_other_tasks_is_not_held_at_all() -> None:
 
 
 def test_a_single_task_that_waits_for_its_own_new_effect_is_drift(host: Host) -> None:
-    """It would ask for the old one afterwards, which nobody can know."""
+    """It would make the old call afterwards, and there is no way to know that."""
 
     @nt.tool("unsafe_on_replay")
     async def act(what: str) -> str:

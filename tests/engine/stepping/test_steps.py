@@ -175,7 +175,7 @@ def test_a_new_effect_is_refused_while_a_later_step_holds_one(
     assert recorder.effects == ["one", "two"]
 
 
-def test_a_person_can_accept_a_drift_and_the_run_goes_on(host: Host, recorder: Recorder) -> None:
+def test_a_person_can_accept_a_drift_and_the_run_continues(host: Host, recorder: Recorder) -> None:
     def before() -> None:
         with nt.step("notify"):
             recorder.act("old words")
@@ -213,7 +213,7 @@ def test_a_finished_step_only_replays_and_says_how_to_visit_again(
 
 
 def test_parallel_branches_are_judged_separately(host: Host, recorder: Recorder) -> None:
-    """Branch 0 died early; branch 1 had done its work. Neither stands in the other's way."""
+    """Branch 0 died early; branch 1 had done its work. Neither blocks the other."""
     finished: list[str] = []
 
     def work(item: str) -> str:

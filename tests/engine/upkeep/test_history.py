@@ -96,7 +96,7 @@ def save_versions(store: Store, fence: Fence, count: int) -> None:
 
 
 def finished(place: Place, count: int = 60) -> Store:
-    """A store with a completed run of so many versions."""
+    """A store with a completed run of this many versions."""
     store = place.open()
     fence = claim(store)
     save_versions(store, fence, count)
@@ -187,7 +187,7 @@ def test_the_run_is_given_back_as_it_was(place: Place) -> None:
     fence = claim(store)
     save_versions(store, fence, 8)
     waits = (Wait(WaitKind.TIMER, "later", "node 1", NOW + 60),)
-    failure = Failure(FailureClass.POISON, "ValueError", "no such account")
+    failure = Failure(FailureClass.PERMANENT, "ValueError", "no such account")
     update = RunUpdate(RunStatus.WAITING, NOW + 5, failure, release=True, waits=waits)
     store.commit(Commit(workflow_id=RUN, fence=fence, run=update))
     before = store.load_run(RUN)
@@ -208,7 +208,7 @@ def test_the_newest_version_is_never_removed(place: Place) -> None:
     assert_holds(store, set(range(8)))
 
 
-def test_nothing_is_removed_while_somebody_drives_the_run(place: Place) -> None:
+def test_nothing_is_removed_while_a_process_drives_the_run(place: Place) -> None:
     first = place.open()
     fence = claim(first)
     save_versions(first, fence, 8)

@@ -187,7 +187,7 @@ def test_nothing_of_a_family_is_removed_while_one_of_it_is_open(host: Host) -> N
 
 @pytest.mark.parametrize("standing", [RunStatus.RUNNING, RunStatus.WAITING])
 def test_a_child_that_is_open_keeps_a_root_that_is_over(host: Host, standing: RunStatus) -> None:
-    """Whoever aborted the root died before it came to the children."""
+    """The process that aborted the root died before it came to the children."""
     with host.process() as ledger:
         with ledger.run("run"):
             look(what="it")

@@ -74,6 +74,6 @@ def test_a_clock_that_was_put_back_does_not_keep_it_from_looking() -> None:
     assert watched.looks()
 
 
-def test_whoever_is_cancelled_hears_by_whom_and_why() -> None:
+def test_a_cancelled_run_says_by_whom_and_why() -> None:
     with pytest.raises(RunAborted, match="cancelled by ann: called off"):
         Watched().looks(WORD)

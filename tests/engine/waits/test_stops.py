@@ -98,7 +98,7 @@ def test_a_step_that_is_left_by_a_wait_stays_in_progress(
     assert (step.status, step.failure) == (StepStatus.IN_PROGRESS, None)
 
 
-def test_a_later_step_is_behind_the_wait_as_well(
+def test_a_later_step_is_behind_the_wait_too(
     host: Host, sent: list[str], send: Callable[[str], str]
 ) -> None:
     with host.process() as ledger, ledger.run("r"):
@@ -110,7 +110,7 @@ def test_a_later_step_is_behind_the_wait_as_well(
     assert status(host) is RunStatus.WAITING
 
 
-def test_other_branches_go_on_and_all_their_waits_are_on_record(
+def test_other_branches_continue_and_all_their_waits_are_on_record(
     host: Host, sent: list[str], send: Callable[[str], str]
 ) -> None:
     def branch(index: int) -> str:

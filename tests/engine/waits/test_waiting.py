@@ -1,4 +1,4 @@
-"""Questions, timers and events: each counts once, whoever dies and whoever asks again (H1)."""
+"""Questions, timers and events: each counts once, whichever process dies or asks again (H1)."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def test_an_abort_in_the_middle_of_a_run_is_heard_by_the_next_effect(host: Host)
     assert sent == []
 
 
-def test_an_abort_is_heard_on_disk_as_well(tmp_path: Path) -> None:
+def test_an_abort_is_heard_on_disk_too(tmp_path: Path) -> None:
     sent: list[str] = []
 
     @nt.tool("unsafe_on_replay", name="send after an abort on disk")

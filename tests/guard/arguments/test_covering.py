@@ -206,7 +206,7 @@ def test_an_error_about_a_secret_argument_does_not_repeat_it(ledger: nt.Ledger) 
             charge("another", "many")  # type: ignore[arg-type]
 
 
-def test_async_tools_keep_secrets_as_well(ledger: nt.Ledger) -> None:
+def test_async_tools_keep_secrets_too(ledger: nt.Ledger) -> None:
     @nt.tool("unsafe_on_replay", name="cover_async")
     async def charge(card: Annotated[str, nt.Secret]) -> str:
         return card[-4:]

@@ -1,4 +1,4 @@
-"""Is what an annotation marks as secret found, in whatever it stands, and nothing else?"""
+"""Is what an annotation marks as secret found, however it is nested, and nothing else?"""
 
 from __future__ import annotations
 

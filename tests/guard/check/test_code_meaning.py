@@ -1,4 +1,4 @@
-"""Is an expression in source taken for what it stands for, without running anything?"""
+"""Is an expression in source understood correctly, without running anything?"""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def test_a_function_is_read_through_what_is_wrapped_around_it(function: Any) -> 
     assert find_function(function) is helper
 
 
-def test_a_decorator_of_the_users_own_is_read_as_well() -> None:
+def test_a_decorator_of_the_users_own_is_read_too() -> None:
     assert "os.getcwd" in named(read_references(wrapping(helper)))
 
 

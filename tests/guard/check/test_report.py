@@ -206,7 +206,7 @@ def test_a_method_that_uses_its_instance_cannot_be_told() -> None:
 
 
 def test_a_retrying_decorator_is_found(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Stands in for tenacity: an installed decorator that copies everything but its globals.
+    # Plays tenacity: an installed decorator that copies everything but its globals.
     source = (
         "import functools\n"
         "def retry(function):\n"

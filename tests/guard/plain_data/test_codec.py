@@ -378,7 +378,7 @@ def test_a_new_optional_field_changes_no_normal_form() -> None:
 
 
 def test_the_normal_form_does_not_depend_on_the_release_of_pydantic() -> None:
-    # Some releases would read the field's name as well; only the alias is read by all of them.
+    # Some releases would also read the field's name; only the alias is read by all of them.
     assert codec(Aliased).normal_form(Aliased(orderId=1)) == {"orderId": 1}
     assert codec(Aliased).encode(Aliased(orderId=1)).plain == {"orderId": 1, "day": None}
 

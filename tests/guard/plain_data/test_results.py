@@ -115,7 +115,7 @@ def results_of(host: Host, tool: Any) -> list[Any]:
 
 
 def spelled(value: Any) -> str:
-    """Tells 1 from 1.0 and True, 0.0 from -0.0, and one order of keys from another."""
+    """Distinguishes 1, 1.0 and True, 0.0 and -0.0, and one order of keys from another."""
     return f"{type(value).__name__} {value!r}"
 
 

@@ -1,4 +1,4 @@
-"""Is the key that is found the one that was meant, and is there none when nobody named one?"""
+"""Is the key that is found the one that was meant, and is there none when none is named?"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ARGUMENT, VARIABLE, FILE, PROJECT = (bytes(range(n, n + 32)) for n in (0, 40, 80
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder in which nobody has named a key yet."""
+    """A folder in which no key is named yet."""
     monkeypatch.delenv("NOTTWICE_KEY", raising=False)
     monkeypatch.delenv("NOTTWICE_KEY_FILE", raising=False)
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""Is a copy whole, there whole or not at all, and does it ask before it goes on? (P90, P91)"""
+"""Is a copy complete or absent, and does it ask before its runs continue? (P90, P91)"""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_what_was_done_since_the_backup_is_not_done_again_without_a_person(store
     assert sent == ["ann", "bob", "cy"]
 
 
-def test_the_ledger_that_was_copied_goes_on_unasked(store: str) -> None:
+def test_the_ledger_that_was_copied_continues_unasked(store: str) -> None:
     begun(store)
     nt.backup("copy", store=store, by="ann")
     agent(store, "ann", "bob")
@@ -119,7 +119,7 @@ def test_a_plain_run_that_had_ended_is_held_too_for_it_may_have_had_another_turn
     assert sent == ["ann", "bob"]
 
 
-def test_what_was_in_doubt_is_not_settled_before_somebody_has_decided(store: str) -> None:
+def test_what_was_in_doubt_is_not_settled_before_a_person_has_decided(store: str) -> None:
     pid = os.fork()
     if pid == 0:
         dies.append("pay")
@@ -138,7 +138,7 @@ def test_what_was_in_doubt_is_not_settled_before_somebody_has_decided(store: str
     assert sent == ["order 7"]
 
 
-def test_a_graph_of_a_copy_waits_and_goes_on_from_its_checkpoint_when_it_may(store: str) -> None:
+def test_a_graph_of_a_copy_waits_and_continues_from_its_checkpoint_when_it_may(store: str) -> None:
     flow: nt.Graph[dict[str, str]] = nt.Graph("backup-flow", version="1.0.0")
 
     @flow.node
@@ -176,7 +176,7 @@ def test_a_held_run_can_be_aborted(store: str) -> None:
     assert sent == ["ann"]
 
 
-def test_somebody_can_account_for_the_whole_copy_and_a_copy_of_it_asks_again(store: str) -> None:
+def test_a_person_can_account_for_the_whole_copy_and_a_copy_of_it_asks_again(store: str) -> None:
     begun(store)
     nt.backup("copy", store=store)
     with pytest.raises(nt.RunBlocked):

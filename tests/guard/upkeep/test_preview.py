@@ -64,7 +64,7 @@ def test_a_newer_ledger_is_refused_and_left_alone(tmp_path: Path) -> None:
     assert files(tmp_path) == before
 
 
-def test_folders_of_files_have_a_format_as_well(tmp_path: Path) -> None:
+def test_folders_of_files_have_a_format_too(tmp_path: Path) -> None:
     folder = tmp_path / "runs"
     with nt.Ledger(f"file:{folder}") as ledger, ledger.run("r"):
         pass

@@ -1,7 +1,7 @@
-"""Attacks on a ledger by somebody who can write to the database and has no key (L9, P97, P98).
+"""Attacks by a user who can write to the database and has no key (L9, P97, P98).
 
-Each is done with plain SQL. What was changed, taken away, put back or added is named by the walk
-through the ledger; and whoever opens the run does not believe it: nothing is sent, the run waits.
+Each is done with plain SQL. The walk through the ledger names every row that was changed, deleted,
+restored or added. Opening the run finds the same: nothing is sent, and the run waits.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def look(at: str) -> str:
 
 
 class Place:
-    """A ledger, and somebody who writes to its database without asking nottwice."""
+    """A ledger, and an attacker who writes to its database without nottwice."""
 
     def __init__(self, where: str, folder: Path) -> None:
         self.store = str(folder / "agent.db")
@@ -64,7 +64,7 @@ class Place:
         return nt.Ledger(self.store, key=key)
 
     def sql(self, statement: str, *parameters: Any) -> list[Any]:
-        """``{t}`` stands for where the tables are, ``?`` for a parameter."""
+        """``{t}`` is replaced by where the tables are, ``?`` by a parameter."""
         if self.schema is not None:
             text = statement.replace("{t}", f"{self.schema}.").replace("%", "%%").replace("?", "%s")
             with server.connected() as opened:
@@ -106,7 +106,7 @@ def work(name: str) -> None:
 
 
 def refused(place: Place, run_id: str) -> nt.errors.LedgerTampered:
-    """What somebody is told who opens a run that is not believed; and it waits for a person."""
+    """The error of opening a run that is not trusted; and it waits for a person."""
     with place.open() as ledger:
         with pytest.raises(nt.errors.LedgerTampered) as told, ledger.run(run_id):
             pytest.fail("its code was run")
@@ -187,7 +187,7 @@ def test_an_intent_that_was_taken_away_is_not_made_again(place: Place) -> None:
     assert "its head says 5" in str(refused(place, "dead"))
 
 
-def test_what_was_mended_and_is_broken_again_waits_again(place: Place) -> None:
+def test_what_was_restored_and_is_broken_again_waits_again(place: Place) -> None:
     taken = " WHERE workflow_id = 'dead' AND nth = 2"
     (row,) = place.sql("SELECT " + CALL_COLUMNS + " FROM {t}tool_call_results" + taken)
     marks = ", ".join("?" for _ in row)
@@ -338,7 +338,9 @@ def test_without_the_key_nothing_is_written_to_a_sealed_run(place: Place) -> Non
     assert place.flaws() == []
 
 
-def test_a_ledger_from_before_there_was_a_key_is_sealed_on_somebody_s_word(place: Place) -> None:
+def test_a_ledger_that_is_older_than_its_key_is_sealed_when_a_person_vouches_for_it(
+    place: Place,
+) -> None:
     with place.open(None) as ledger, ledger.run("old"):
         mail("before")
     with place.open() as ledger:
@@ -379,7 +381,7 @@ def place_log(place: Place, caplog: pytest.LogCaptureFixture, key: Any) -> str:
 
 
 def test_a_pure_result_that_takes_another_s_place_fits(place: Place) -> None:
-    """Two branches that were opened at once compute the same, and the later one is kept."""
+    """Two branches that were opened together compute the same, and the later one is kept."""
     with place.open() as ledger, ledger.run("twice"):
         (row,) = [
             one for one in ledger.store.calls("done") if one.identity.tool_name == "sealed_look"

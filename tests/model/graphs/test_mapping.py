@@ -1,4 +1,4 @@
-"""Where a run goes on in another version of its graph, from the two definitions alone."""
+"""Where a run continues in another version of its graph, from the two definitions alone."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_nodes_that_must_be_mapped() -> None:
     assert finished.arrive(()) == Position(None, {"a": 1})
 
 
-def test_a_renamed_node_goes_on_with_its_number() -> None:
+def test_a_renamed_node_continues_with_its_number() -> None:
     move = Move(line(1, "a", "b"), line(2, "a", "c"), Position("b", {"a": 2, "b": 3}), {"b": "c"})
     assert list(move.misfits()) == []
     assert move.arrive(()) == Position("c", {"a": 2, "b": 3, "c": 3})

@@ -512,7 +512,7 @@ def test_the_removal_of_nothing_changes_nothing() -> None:
     assert without(sound(), {999}) == ()
 
 
-def test_a_run_goes_on_after_versions_were_removed() -> None:
+def test_a_run_continues_after_versions_were_removed() -> None:
     shelf = Shelf()
     images = list(overwriting(40, length=8_000))
     for image in images[:30]:

@@ -246,7 +246,7 @@ def test_a_folder_looks_otherwise_when_a_run_is_replaced_grows_comes_or_goes(
 
 
 def test_a_file_that_is_gone_at_the_second_look_is_not_missed(tmp_path: Path) -> None:
-    """Others replace and remove files while somebody looks at the folder."""
+    """Other processes replace and remove files while this one reads the folder."""
     over = threading.Event()
 
     def disturb() -> None:

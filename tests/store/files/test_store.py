@@ -63,7 +63,7 @@ def file_of(store: JsonFileStore, name: str = "run.json") -> Path:
 
 
 def change(path: Path, **changes: Any) -> None:
-    """What somebody does with an editor."""
+    """What a person does with an editor."""
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
@@ -387,7 +387,7 @@ def test_under_a_limit_on_file_sizes_every_run_is_old_or_new(folder: JsonFileSto
 
 
 def in_processes(*works: str, place: str) -> list[str]:
-    """Run pieces of code at once, each in an interpreter of its own; what each printed."""
+    """Run pieces of code in parallel, each in its own interpreter; what each printed."""
     head = (
         "import sys; from nottwice.store.files.store import JsonFileStore\n"
         "from tests.store.samples import *\n"
@@ -598,7 +598,7 @@ def test_a_file_that_cannot_be_read_stops_no_other_run(
 
 
 def test_a_key_that_stands_in_an_unreadable_file_is_not_used(tmp_path: Path) -> None:
-    """The upstream may have forgotten it: only that file tells when it was used first."""
+    """The upstream may have forgotten it: only that file says when it was used first."""
     store = f"file:{tmp_path / 'runs'}"
     with nt.run("bad", store=store):
         pay(7)

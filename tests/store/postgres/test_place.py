@@ -63,7 +63,7 @@ def test_a_url_says_where_and_its_location_says_it_without_the_password(
     place = read_place(url)
     assert place.connection == connection
     assert place.location == location
-    # What people are shown can be typed as it stands, and means the same place.
+    # What people are shown can be typed unchanged, and means the same place.
     again = read_place(place.location)
     assert again.location == location
     assert again.connection == {

@@ -12,7 +12,7 @@ from tests.store.samples import NOW, note, noted
 
 
 @pytest.mark.parametrize("end", ["-wal", "-shm"])
-def test_a_commit_into_files_that_nobody_finds_is_not_reported_durable(
+def test_a_commit_into_files_that_cannot_be_found_is_not_reported_durable(
     tmp_path: Path, end: str
 ) -> None:
     path = tmp_path / "ledger.db"

@@ -98,7 +98,7 @@ def test_a_full_disk_costs_no_told_commit_and_heals_when_there_is_space(
         store.close()
 
 
-def test_one_process_goes_on_when_its_full_disk_has_space_again(tmp_path: Path) -> None:
+def test_one_process_continues_when_its_full_disk_has_space_again(tmp_path: Path) -> None:
     with mounted(tmp_path / "disk", options="size=700k") as disk:
         store = SqliteStore(disk / "ledger.db", now=NOW)
         number = 0
@@ -153,7 +153,7 @@ def test_an_error_at_any_write_or_sync_is_never_told_wrongly(
 
 
 @needs_strace
-def test_one_failed_sync_is_mended_and_the_commit_succeeds(path: Path) -> None:
+def test_one_failed_sync_is_repeated_and_the_commit_succeeds(path: Path) -> None:
     told = listen_with_fault(path, "fdatasync:error=EIO:when=5", count=20, threads=1)
     assert told.durable == set(range(20))
     told.check(path)

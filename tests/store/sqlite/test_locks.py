@@ -369,7 +369,7 @@ def test_a_query_under_whose_hands_the_log_was_moved_is_made_again(path: Path) -
     def move(times: int) -> int:
         asked[0] += 1
         if asked[0] <= times:
-            # Whoever writes more and moves that into the ledger changes pages under a reader.
+            # A writer that moves more pages into the ledger changes them under a reader.
             store.commit(note(100 * times + asked[0]))
             with connections.writer.guard:
                 connections.connect_writer().execute("PRAGMA wal_checkpoint(PASSIVE)")

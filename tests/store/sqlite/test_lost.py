@@ -103,7 +103,7 @@ def test_a_stale_process_writes_nothing_over_what_others_have_committed_since(
         assert connection.execute(query).fetchall() == [("later",)]
 
 
-def test_nobody_is_held_if_nothing_is_missing(tmp_path: Path) -> None:
+def test_no_run_is_held_if_nothing_is_missing(tmp_path: Path) -> None:
     agent = start(tmp_path, "r", "wait")
     hear(agent, "sent 0", "sent 1", "waits")
     with closing(sqlite3.connect(tmp_path / "agent.db")) as connection:

@@ -66,7 +66,7 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("what", FOREIGN)
-def test_a_database_of_somebody_else_is_refused_untouched(
+def test_a_foreign_database_is_refused_untouched(
     path: Path, connection: sqlite3.Connection, what: str
 ) -> None:
     connection.executescript(FOREIGN[what])

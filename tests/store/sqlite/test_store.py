@@ -341,7 +341,7 @@ def test_a_container_layer_is_warned_about(tmp_path: Path) -> None:
     assert "disappears with the container" in warning
 
 
-# Many at once
+# Many in parallel
 
 
 def test_forty_processes_open_one_new_file_and_forty_start(path: Path) -> None:
@@ -387,7 +387,7 @@ def test_the_holder_is_on_record_with_the_first_commit_of_its_process(ledger: Sq
 
 @contextmanager
 def locked(store: SqliteStore) -> Iterator[None]:
-    """Another process is writing: whoever commits meanwhile has to wait."""
+    """Another process is writing: a commit has to wait meanwhile."""
     with closing(sqlite3.connect(store.location, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         yield
@@ -438,7 +438,7 @@ def test_many_who_commit_at_once_need_one_transaction(ledger: SqliteStore) -> No
     assert sorted(noted(ledger)) == [*range(30), 1_000_000]
 
 
-def test_a_member_whose_precondition_fails_harms_nobody(ledger: SqliteStore) -> None:
+def test_a_member_whose_precondition_fails_harms_no_other(ledger: SqliteStore) -> None:
     fence = claim(ledger)
     row = pending()
     commits = [
@@ -470,7 +470,7 @@ def test_a_member_whose_precondition_fails_harms_nobody(ledger: SqliteStore) -> 
     ],
     ids=["lone surrogate", "not a number", "infinite", "beyond 64 bits", "not text"],
 )
-def test_a_member_that_cannot_be_stored_harms_nobody(ledger: SqliteStore, bad: Commit) -> None:
+def test_a_member_that_cannot_be_stored_harms_no_other(ledger: SqliteStore, bad: Commit) -> None:
     told = commit_together(ledger, [note(1), bad, note(2)])
     assert [type(error) for error in told] == [type(None), StoreError, type(None)]
     assert "Nothing was written" in str(told[1])
@@ -525,7 +525,7 @@ class Interrupt(KeyboardInterrupt):
 
 
 def test_an_interrupt_leaves_no_transaction_open(ledger: SqliteStore) -> None:
-    """A process that goes on after Ctrl-C must not keep the others from writing."""
+    """A process that continues after Ctrl-C must not keep the others from writing."""
     armed = False
 
     def strike(number: int, frame: FrameType | None) -> None:

@@ -127,7 +127,7 @@ def unspent_licence(case: CrashCase) -> CrashCase:
 
 
 def approved_for_nobody(case: CrashCase) -> CrashCase:
-    """Without a crash somebody approves this tool; here nobody did."""
+    """Without a crash a person approves this tool; here no person did."""
     review = replace(used_review(mail_row(case.view), Verb.APPROVE), kind=ReviewKind.APPROVAL)
     lived = case.baseline.lived
     asked = replace(lived, after=replace(lived.after, reviews=(review,)))

@@ -1,4 +1,4 @@
-"""Is it visible how far a crash test has come, also where nobody sits at a terminal?"""
+"""Is it visible how far a crash test has come, also without a terminal?"""
 
 from __future__ import annotations
 

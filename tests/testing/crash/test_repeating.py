@@ -227,7 +227,7 @@ def test_a_tolerance_that_is_no_number_of_calls_is_refused(given: Any) -> None:
 def test_an_effect_that_is_sent_again_lets_no_other_work_be_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A reissue is over when it has ended, so one call is under way at a time."""
+    """A reissue has ended before the next one, so one call is in progress at a time."""
     monkeypatch.chdir(tmp_path)
 
     @nt.tool("pure", durable=True)

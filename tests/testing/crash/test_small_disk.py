@@ -1,4 +1,4 @@
-"""Is the small disk small, seen by nobody else, and is what was on it kept?"""
+"""Is the small disk small, seen by no other process, and is what was on it kept?"""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class TheirStore(TheirSqlite):  # type: ignore[misc]
         super().__init__(folder / "theirs.db", now=0.0)
 
     def _settle(self) -> bool:
-        """It asks nobody where it lies."""
+        """It decides for itself where its data is."""
         self._path = self._named_path
         self.location = str(self._path)
         return False

@@ -46,7 +46,7 @@ def get_order(order_id: int) -> dict[str, Any]:
 
 @nt.tool("unsafe_on_replay", verify=in_the_world, settles="1s")
 def send_email(to: str, body: str) -> str:
-    """Tell the customer. Nobody can unsend it."""
+    """Tell the customer. It cannot be unsent."""
     return happen(f"email:{to}")
 
 

@@ -114,7 +114,7 @@ def test_a_tool_that_an_agent_no_longer_has_is_missed(host: Host, tmp_path: Path
     worker = agent()
     advance(host, worker)
     keep(host, worker, tmp_path)
-    # The ledger would let this agent resume the run; the gate tells what it no longer does.
+    # The ledger would let this agent resume the run; the gate says what it no longer does.
     changed = agent(strict=True)
     assert causes(changed, tmp_path) == {"effect no longer asked for"}
     forget_tools()

@@ -1,4 +1,4 @@
-"""Is a checkpoint with secret arguments replayed by somebody who has neither key nor secrets?"""
+"""Can a checkpoint with secret arguments be replayed without the key and the secrets?"""
 
 from __future__ import annotations
 

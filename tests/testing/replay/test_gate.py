@@ -192,7 +192,7 @@ def test_a_regression_is_caught_and_named(deployed: Deployment, change: str) -> 
     assert any(one.cause is cause for one in results)
     lines = [line for one in results for problem in one.problems for line in problem.lines()]
     assert any(words in line for line in lines), lines
-    # Nothing of it was done.
+    # None of it was done.
     assert not (deployed.folder / "world.txt").exists()
 
 
@@ -273,14 +273,14 @@ def test_what_only_adds_resumes_runs_that_drain_elsewhere(
 def test_what_only_adds_to_what_versions_share_resumes_runs_of_the_same_line(
     deployed: Deployment, change: str, version: str
 ) -> None:
-    """A shared tool changes under every version at once, and no version of this line could say."""
+    """A shared tool changes under all versions together, and no version of this line could say."""
     deployed.deploy(ADDITIONS[change], ('version="1.0.0"', f'version="{version}"'))
     results = deployed.replay()
     assert causes(results) == set()
     assert [one for one in results if one.skipped is not None] == []
 
 
-def test_a_later_minor_version_that_does_more_than_add_is_caught_as_well(
+def test_a_later_minor_version_that_does_more_than_add_is_caught_too(
     deployed: Deployment,
 ) -> None:
     deployed.deploy(MINOR, ("We look into", "We check"))
@@ -306,7 +306,7 @@ def test_a_new_version_beside_the_old_one_is_no_alarm(deployed: Deployment) -> N
     assert causes(deployed.replay()) == set()
 
 
-def test_an_answer_for_a_new_pure_tool_lets_the_replay_go_on(deployed: Deployment) -> None:
+def test_an_answer_for_a_new_pure_tool_lets_the_replay_continue(deployed: Deployment) -> None:
     _, _, changes = REGRESSIONS["a node asks a tool that the record does not know"]
     deployed.deploy(MINOR, *changes[1:])
     terms = Terms(answers={"get_discount": 5}, drains_elsewhere=True)

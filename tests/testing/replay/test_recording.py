@@ -60,7 +60,7 @@ def test_the_ledger_is_only_read(deployed: Deployment) -> None:
 
 
 class _ReadOnly:
-    """A store that nobody may write to."""
+    """A store that refuses every write."""
 
     def __init__(self, store: Any) -> None:
         self._store = store

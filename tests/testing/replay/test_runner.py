@@ -27,7 +27,7 @@ DEADLY = Path(__file__).with_name("deadly.py")
 
 
 def travelled(place: Deployment, run_id: str, *, until: str, **given: Any) -> None:
-    """A run of the trip that stands where it is wanted."""
+    """A run of the trip that is at a given point."""
     place.run("trip", run_id, {"city": "Rome", "order": f"order-{run_id}", **given})
     if until == "question":
         return
@@ -58,7 +58,7 @@ def journeys(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
     place = Deployment(tmp_path_factory.mktemp("journeys"), DEADLY.read_text(encoding="utf-8"))
     for until in ("question", "approval", "event", "end"):
         travelled(place, f"{until}-1", until=until)
-    # One whose last mail nobody knows about.
+    # One whose last mail is unknown.
     travelled(place, "doubt-1", until="question", last="broken@example.org")
     place.decide("doubt-1", "yes")
     place.run("trip", "doubt-1")
@@ -78,7 +78,7 @@ def test_what_a_run_can_ask_for_finds_its_answer(journeys: Deployment) -> None:
 
 
 def test_no_tool_and_no_hook_is_ever_entered(journeys: Deployment, tmp_path: Path) -> None:
-    """Their bodies kill the process: it ends by itself, with everything as recorded."""
+    """Their bodies kill the process: it ends itself, with everything as recorded."""
     shutil.copy(DEADLY, tmp_path / "deadly.py")
     shutil.copytree(journeys.checkpoints, tmp_path / "checkpoints")
 
@@ -280,7 +280,7 @@ def test_a_run_that_failed_is_resumed_to_the_same_failure(tmp_path: Path) -> Non
     failed = in_trouble("0.0.1", "a", raises=Trouble)
     assert told(failed, failed, tmp_path) == set()
     assert told(failed, in_trouble("0.0.1", "a", raises=KeyError), tmp_path) == {"node raises"}
-    # Whoever mends it is not stopped.
+    # Code that fixes it is not stopped.
     assert told(failed, in_trouble("0.0.1", "a"), tmp_path) == set()
     assert told(failed, in_trouble("0.0.1", "a", "b"), tmp_path) == set()
     refused = in_trouble("0.0.1", "a", "refused")

@@ -1,4 +1,4 @@
-"""Is everything in a record put down to the visit that it belongs to?"""
+"""Is everything in a record assigned to the visit that it belongs to?"""
 
 from __future__ import annotations
 

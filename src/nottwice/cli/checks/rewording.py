@@ -26,7 +26,7 @@ _WORDS = frozenset(
 
 
 def rewording_findings(application: Application) -> list[Finding]:
-    """A suggestion for every tool of an agent that tells its effects apart by their words."""
+    """A suggestion for every tool of an agent that distinguishes its effects by their words."""
     offered: dict[str, tuple[Tool, str]] = {}
     for graph in graphs_of(application):
         if isinstance(graph, Agent):

@@ -33,7 +33,7 @@ COMMANDS: dict[str, Row] = {
     "recheck": _row("recheck", "Ask the verify hooks again; no tool is run."),
     "talk": _row("talk", "Talk to an agent."),
     "send": _row("send", "Send a run an event that it waits for."),
-    "cancel": _row("cancel", "Stop a run for good."),
+    "cancel": _row("cancel", "Stop a run permanently."),
     "fork": _row("fork", "Make a new run from a checkpoint of another one."),
     "check": _row("check", "Check how tools are declared, for CI."),
     "lock": _row("lock", "Write the lock file of your graphs."),

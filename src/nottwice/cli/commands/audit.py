@@ -66,7 +66,7 @@ def audit(
     stay when the run is removed.
 
     With --verify every row of the RUN, or of the whole ledger, is checked against its seal, and
-    every run against its head: rows that were changed, taken away or put back are named, and the
+    every run against its head: rows that were changed, deleted or restored are named, and the
     exit code is 3. It needs the key (nottwice key). --adopt seals the rows as they are, for a
     ledger from before there was a key, or after you repaired rows by hand.
 

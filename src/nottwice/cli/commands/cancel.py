@@ -1,4 +1,4 @@
-"""Stop a run for good, and the runs that it has spawned: `nottwice cancel`."""
+"""Stop a run permanently, and the runs that it has spawned: `nottwice cancel`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from nottwice.views.text import safe
 @common_options
 @pass_settings
 def cancel(settings: Settings, run_id: str, by: str | None, why: str) -> None:
-    """Stop a RUN for good, and the runs that it has spawned.
+    """Stop a RUN permanently, and the runs that it has spawned.
 
     What has happened stays on record; nothing is undone, and nothing more is sent. A run that a
     live process drives stops before its next node. The id of an aborted run cannot be used again.

@@ -52,7 +52,7 @@ Verbs:
   approve         the call may be made, with these arguments and no others
   reject          the call is not made; the code gets the reason
   raise           the run may take that much more: --result '{"usd": 2}', tokens, turns, seconds
-  abort           stop this run for good
+  abort           stop this run permanently
   undo            take back a decision that has not been used yet
 
 If something may have happened, check the upstream first: the mailbox, the payment provider, the
@@ -290,5 +290,5 @@ def _what_next(ledger: Ledger, review: ReviewView, settings: Settings) -> str:
             "otherwise run your program again when that process has ended."
         )
     resume = None if run is None else resume_command(run, settings.commands())
-    how = resume or "run your program, it continues by itself."
+    how = resume or "run your program."
     return f"Open run {run_id!r} again to continue: {how}"

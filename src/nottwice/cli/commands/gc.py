@@ -51,7 +51,7 @@ def gc(
     unknown_tools: bool,
     by: str | None,
 ) -> None:
-    """Remove the rows of finished runs when their period is over.
+    """Remove the rows of finished runs whose period has passed.
 
     Periods are counted from the end of a run, or of the last run that it spawned: a run is kept and
     removed together with those. Nothing of an open run is ever removed, nor while one of its
@@ -125,7 +125,7 @@ def _show(removed: RemovalReport, settings: Settings, *, has_application: bool) 
         wants = "does not declare them" if has_application else "is not named with --app"
         show_note(
             f"Rows were kept because your code {wants}, so it is not known how long they are "
-            f"needed: {names}. If those tools are gone for good: --unknown-tools"
+            f"needed: {names}. If those tools no longer exist: --unknown-tools"
         )
 
 

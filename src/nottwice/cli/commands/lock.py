@@ -28,10 +28,10 @@ LOCK_FILE = "nottwice.lock"
 def lock(settings: Settings, path: str, replace: bool) -> None:
     """Write a file that says what each deployed graph is: nodes, routes, state, tools, bodies.
 
-    Keep it with your code: a review then sees what a change means to runs in flight, and
+    Commit it with your code: a code review then shows what a change means for open runs, and
     `nottwice check` fails a build whose graphs changed more than their versions say. A graph that
-    was changed without the version that needs is not written, unless --replace says that it was
-    never deployed. Graphs with version 0.0.x are drafts and left out.
+    changed more than its version says is not written, unless --replace says that it was never
+    deployed. Graphs with version 0.0.x are drafts and left out.
 
     \b
     Examples:

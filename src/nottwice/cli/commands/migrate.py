@@ -76,10 +76,10 @@ def migrate(
     \b
     Refused, with the reason:
       a call in doubt, an open review about one, a decision that is not used yet
-      a step that is not over and has made effects, spawned a child or taken an event
+      a step that has not ended and has made effects, spawned a child or received an event
       a node that is not mapped, or that the new version does not have
       a state that does not fit the new version, after --upgrade if there is one
-      without --restart-steps: a timer, a question or an answer of a step that is not over
+      without --restart-steps: a timer, a question or an answer of a step that has not ended
       without --repeats TOOL: a node that would call a tool whose receipt the run holds
 
     \b

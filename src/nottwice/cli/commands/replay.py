@@ -72,7 +72,7 @@ Report = Callable[[int, int], None]
 @click.option(
     "--drains-elsewhere",
     is_flag=True,
-    help="Runs of versions that this code lacks finish on a deployment of their own.",
+    help="Runs of versions that this code lacks finish on another deployment.",
 )
 @click.option(
     "--to", metavar="GRAPH", help="Migrate checkpoints to this version, in memory, first."

@@ -15,7 +15,7 @@ FOUND_SOMETHING = 3
 
 
 @click.command(cls=Command)
-@all_option("Also those that are over.")
+@all_option("Also those that are closed or used.")
 @click.option(
     "--fail-if-open", is_flag=True, help="End with exit code 3 if a review is still undecided."
 )

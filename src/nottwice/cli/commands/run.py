@@ -1,7 +1,7 @@
 """Start a run of a graph, resume it, or say how it ended: `nottwice run`.
 
 One command does all three, so if you are not sure what became of a run, type it again. What nodes
-and tools print goes to stderr, like the progress; stdout says how the run stands.
+and tools print goes to stderr, like the progress; stdout shows the state of the run.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ Examples:
     metavar="PATH",
     help='With --detach: many runs, a JSON line each: {"id": RUN, "input": {}}; - reads stdin.',
 )
-@quiet_option("No progress; only how the run stands.")
+@quiet_option("No progress; only the state of the run.")
 @common_options
 @pass_settings
 @click.pass_context
@@ -216,7 +216,7 @@ def _which(
     if found.graph is None:
         raise UsageError(
             f"Run {found.run_id!r} is not a run of a graph: a program opened it with nt.run. "
-            "Nothing was done. Run that program: it continues by itself."
+            "Nothing was done. Run that program again, and it continues."
         )
     return split_graph_id(found.graph)[0], found.run_id
 

@@ -46,7 +46,7 @@ def runs(
     """List runs, last changed first; with PREFIX only those whose id begins with it.
 
     A run is *queued* until a worker starts it. It is *interrupted* when its status is running and
-    its process is dead: run your program again, and it continues by itself. It is *waiting* when a
+    its process is dead: run your program again, and it continues. It is *waiting* when a
     person must decide, or for a time, an event or a child run; the last column says for what.
 
     With --by-version: per version of a graph how many runs are open, since when, what they wait
@@ -135,6 +135,6 @@ def _show_version_table(found: VersionList, *, known: bool) -> None:
 
 def _taker(version: VersionRow, *, known: bool) -> str | None:
     if version.graph is None:
-        # An app does not list the code that opens runs by itself.
+        # An app does not list code that opens runs with nt.run.
         return None
     return version.taken_by or "no" if known else "?"

@@ -85,7 +85,7 @@ def _is_agent(store: Store, run: RunRecord) -> bool:
 
 
 def _show_next(run_id: str, run: RunView | None, settings: Settings, *, listens: bool) -> None:
-    """Show what takes the event, and the command for that; a run that is over takes nothing.
+    """Show what takes the event, and the command for that; a run that has ended takes nothing.
 
     ``listens``: the event is a message to an agent, whose run begins a new round with it.
     """

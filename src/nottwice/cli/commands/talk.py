@@ -133,7 +133,7 @@ def _lines() -> Iterator[tuple[str, str]]:
 
 
 def _answer(ledger: Ledger, run_id: str, settings: Settings) -> int:
-    """Show what the agent answered, or how the run stands if it did not."""
+    """Show what the agent answered, or the state of the run if it did not."""
     progress = progress_of(ledger, run_id)
     state = progress.state
     if settings.as_json:

@@ -63,7 +63,7 @@ _ASK_AGAIN_SECONDS = 3.0
     metavar="DURATION",
     help="When to open a review for a run that no version here can take, and no other worker.",
 )
-@click.option("--log-json", is_flag=True, help="Log every decision to stderr, one JSON a line.")
+@click.option("--log-json", is_flag=True, help="Log decisions to stderr, one JSON document a line.")
 @quiet_option("No figures while it works.")
 @common_options
 @pass_settings

@@ -1,6 +1,6 @@
 """The agent that ``nottwice demo`` kills: look up an order, refund it, e-mail the customer.
 
-Above each tool stands what a second run of it would do. The rest is ordinary code.
+The line above each tool says what a second run of it would do. The rest is ordinary code.
 """
 
 import os

@@ -52,7 +52,7 @@ def demo(no_input: bool, points: int | None) -> None:
     It takes less than a minute, starts real processes and kills them, asks you one question, and
     counts. Exit code 1: what it showed is not what nottwice promises.
     """
-    # A ledger of the demo may well disappear: no warnings about where it lies.
+    # A ledger of the demo may well disappear: no warnings about where it is.
     logging.getLogger("nottwice").addHandler(logging.NullHandler())
     screen = Screen(person=person_is_there() and not no_input)
     folder = Path(tempfile.mkdtemp(prefix="nottwice-demo-")).resolve()
@@ -296,7 +296,7 @@ class Demo:
         return line
 
     def _leave_one_waiting(self) -> ShowcaseErrand:
-        """A run that the viewer can decide about when the demo is over."""
+        """A run that the viewer can decide about when the demo has ended."""
         errand = self.showcase.errand(Way.NOTTWICE, die_at=AFTER_MAIL)
         self.showcase.kill(errand)
         ended = self.showcase.start_again(errand)

@@ -46,7 +46,7 @@ def parse_json(text: str, *, option: str, outcome: str) -> Any:
         why = safe(error).rstrip(".")
         raise click.UsageError(
             f"{option} is not JSON that can be kept: {why}. {outcome} Text needs its own quotes, "
-            f"as in {option} '\"sent\"'; null stands for None."
+            f"as in {option} '\"sent\"'; null means None."
         ) from None
     return value
 

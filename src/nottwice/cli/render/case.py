@@ -212,7 +212,7 @@ def _evidence_text(item: EvidenceView) -> str:
 def _show_choices(case: CaseView, commands: list[str]) -> None:
     if not commands:
         closed = case.review.closed_by or "an unknown process"
-        show_line(f"It is over, ended by {safe(closed)}; nothing is left to decide.")
+        show_line(f"It was closed by {safe(closed)}; nothing is left to decide.")
         return
     show_facts("You can decide", ((choice.verb, choice.meaning) for choice in case.choices))
     if not can_ask():

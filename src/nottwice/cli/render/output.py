@@ -107,7 +107,7 @@ def show_how_to_resume(command: str | None) -> None:
     if command is not None:
         show_line(f"Resume with: {safe(command)}")
     else:
-        show_line("Run your program: it opens the run again and continues by itself.")
+        show_line("Run your program again: it opens the run and continues it.")
 
 
 def show_error(text: str) -> None:

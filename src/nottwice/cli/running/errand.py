@@ -117,7 +117,7 @@ def _interrupted(errand: Errand, stop: BaseException, settings: Settings) -> int
 
 
 def tell(ledger: Ledger, run_id: str, settings: Settings, *, of_agent: bool) -> int:
-    """Say how the run stands and what to type next; return the exit code for that."""
+    """Print the state of the run and what to type next; return the exit code for that."""
     progress, commands = progress_of(ledger, run_id), settings.commands()
     reasons = reasons_of(ledger.store, run_id, commands)
     lines = next_commands(progress, reasons, commands)
@@ -149,7 +149,7 @@ def next_commands(
 
 
 def exit_code(progress: GraphProgress) -> int:
-    """The exit code that says how a run stands."""
+    """The exit code for the state of a run."""
     match progress.run.state:
         case RunStatus.COMPLETED.value:
             return 0

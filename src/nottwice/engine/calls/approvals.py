@@ -155,7 +155,7 @@ def _record_rejection(
     """Record that a rejected call failed for good, without effect, and why."""
     session, now = scope.session, scope.session.clock.now()
     text = f"{decision.by} did not allow it: {decision.why}"
-    row = intent.failed(Failure(FailureClass.POISON, _REJECTED, text), now=now)
+    row = intent.failed(Failure(FailureClass.PERMANENT, _REJECTED, text), now=now)
     yield from session.commit(
         calls=(CallWrite(row, before.state if before else None),),
         reviews=(ReviewWrite(review.used(now=now), review.version),),

@@ -38,7 +38,7 @@ def failure_error(tool: Tool, row: CallRow) -> ToolFailure:
     failure = row.kept_failure()
     kinds: dict[FailureClass, type[ToolFailure]] = {
         FailureClass.RETRYABLE: Retryable,
-        FailureClass.POISON: Permanent,
+        FailureClass.PERMANENT: Permanent,
         FailureClass.AMBIGUOUS: Ambiguous,
     }
     tried = f" after {row.attempt} attempts" if row.attempt > 1 else ""

@@ -235,7 +235,7 @@ def _record_denial(
     """Record for good that a denied call failed without effect, and why."""
     now = session.clock.now()
     text = f"policy {said.by} does not allow it: {_reason(said)}"
-    row = intent.failed(Failure(FailureClass.POISON, _DENIED, text), now=now)
+    row = intent.failed(Failure(FailureClass.PERMANENT, _DENIED, text), now=now)
     asked = yield from questions.pending_review(session, intent.identity)
     closing: tuple[ReviewWrite, ...] = ()
     if asked is not None:

@@ -297,7 +297,7 @@ def _record_timeout(request: Request, name: str, within_seconds: float | None) -
     session, now = request.scope.session, request.scope.session.clock.now()
     text = f"no event {name!r} came within {within_seconds:g} s"
     kind = f"{EventTimeout.__module__}.{EventTimeout.__qualname__}"
-    row = blank_row(request).failed(Failure(FailureClass.POISON, kind, text), now=now)
+    row = blank_row(request).failed(Failure(FailureClass.PERMANENT, kind, text), now=now)
     yield from session.commit(calls=(CallWrite(row),))
 
 
@@ -375,7 +375,7 @@ def _stopped(request: Request, wait: Wait, what: str) -> RunWaits:
         ends = f", at most until {utc(wait.until):%Y-%m-%d %H:%M:%S} UTC"
     error = RunWaits(
         f"Run {session.run_id!r} waits for {what}{ends}. Nothing failed, and nothing more was "
-        "done. Open the run again then: run your program, it continues by itself.",
+        "done. Run your program again then, and the run continues.",
         run_id=session.run_id,
         until=wait.until,
         wait=wait,

@@ -1,6 +1,6 @@
 """Which version does a change of a graph need? (V5)
 
-MAJOR: what can break a run in flight: a node added, removed or renamed, a route changed, a state or
+MAJOR: what can break an open run: a node added, removed or renamed, a route changed, a state or
 an argument narrowed, a tool removed, a replay class loosened. MINOR: what only adds something
 inside a node: a tool, an optional field, an option. PATCH: only bodies.
 
@@ -243,7 +243,7 @@ def _tool(old: ToolPrint, new: ToolPrint) -> Iterator[BumpReason]:
     elif old.key != new.key:
         yield BumpReason(Part.MAJOR, f"{tool} has another key")
     elif old.window_seconds != new.window_seconds:
-        # A longer window trusts the upstream more than was promised to runs in flight.
+        # A longer window trusts the upstream more than was promised to open runs.
         longer = (new.window_seconds or 0.0) > (old.window_seconds or 0.0)
         text = f"{tool} has a {'longer' if longer else 'shorter'} window"
         yield BumpReason(Part.MAJOR if longer else Part.MINOR, text, is_compatible=not longer)

@@ -1,6 +1,6 @@
 """What identifies a graph: its structure and, separately, the code of its nodes (V5).
 
-The structure is what a run in flight depends on: nodes, routes, limits, the schema of the state,
+The structure is what an open run depends on: nodes, routes, limits, the schema of the state,
 and for each tool its class, key, window, schemas and identifying arguments. It is stored in full
 and not only as a hash, so that an error can say what changed.
 """
@@ -21,7 +21,7 @@ from nottwice.model.shapes import checked
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class ToolPrint:
-    """What runs in flight depend on in a tool."""
+    """What open runs depend on in a tool."""
 
     name: str
     replay_class: ReplayClass

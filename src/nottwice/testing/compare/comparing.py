@@ -2,7 +2,7 @@
 
 The kill point is chosen at random among all moments that the same task has without a kill. The seed
 is printed and gives the same kills again. Then the crash test kills nottwice at every boundary of
-every task. With a budget, tasks run in an order chosen by the seed until the time is over (P161).
+every task. With a budget, tasks run in an order chosen by the seed until the time is up (P161).
 """
 
 from __future__ import annotations

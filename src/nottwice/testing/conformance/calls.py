@@ -89,7 +89,7 @@ class Calls(Bench):
         store.commit(intent(again, fence))
         expect(store.calls("run"), [again], "The last of two pure results")
 
-    def test_a_call_that_failed_goes_on_with_another_attempt(self) -> None:
+    def test_a_call_that_failed_continues_with_another_attempt(self) -> None:
         store = self.open()
         fence = claim(store)
         rows = [pending()]
@@ -158,7 +158,7 @@ class Calls(Bench):
         store.commit(intent(keyed("other run", "3", key=None), other))
         expect(len(store.calls("other run")), 4, "Calls that no key forbids")
 
-    def test_a_row_that_has_its_key_already_goes_on_with_it(self) -> None:
+    def test_a_row_that_has_its_key_already_continues_with_it(self) -> None:
         store = self.open()
         fence = claim(store)
         row = keyed("run", "1")

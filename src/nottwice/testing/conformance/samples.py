@@ -40,7 +40,7 @@ from nottwice.store.interface import CallWrite, Claim, Commit, EventWrite, Store
 
 NOW = 1_700_000_000.0
 RESULT = StoredResult(ResultKind.PLAIN, '{"id":7}')
-FAILURE = Failure(FailureClass.POISON, "ValueError", "no such account")
+FAILURE = Failure(FailureClass.PERMANENT, "ValueError", "no such account")
 
 
 def identity(

@@ -25,7 +25,7 @@ from nottwice.testing.fatal import name_of
 
 
 class StillClock:
-    """Time stands still except for pauses, which end immediately. The parent keeps the time."""
+    """Time does not advance except for pauses, which end immediately. The parent keeps the time."""
 
     def __init__(self, link: ChildLink, *, now: float, ahead_seconds: float) -> None:
         self._link = link

@@ -105,7 +105,7 @@ def record(lab: Lab, *, work_only: bool) -> Examining[Recording]:
 
 
 def watched(errand: ChildErrand, upstream: CountingUpstream, tracer: Tracer) -> Examining[Child]:
-    """Run one errand under strace, until it is over."""
+    """Run one errand under strace, until it has ended."""
     child: Child = yield Begin(errand, upstream)
     yield Until(child)
     if child.over:

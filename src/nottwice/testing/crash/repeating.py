@@ -3,7 +3,7 @@
 Every invocation of a tool is counted by the id of its call, over the killed process and all that
 resume it. There are two kinds. Effects and recorded model calls are durable before they return, so
 a kill repeats only those that were in progress. The result of any other pure tool waits up to
-100 ms for a commit. Time stands still in a crash test, so that commit never comes. The count of
+100 ms for a commit. Time does not advance in a crash test, so that commit never comes. The count of
 such calls is the most that a process can lose in those 100 ms.
 """
 

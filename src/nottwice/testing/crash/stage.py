@@ -96,7 +96,7 @@ class Begin:
 
 @frozen_record(frozen=True, slots=True)
 class Until:
-    """Wait until a child is over or stopped. Answer: None."""
+    """Wait until a child has ended or is stopped. Answer: None."""
 
     child: Child
 

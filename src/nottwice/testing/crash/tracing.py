@@ -116,7 +116,7 @@ class Tracer:
         )
 
     def finish(self) -> list[Called]:
-        """Return, in the parent after the child is over, all calls recorded before the end."""
+        """Return, in the parent after the child has ended, all calls recorded before the end."""
         assert self._process is not None
         self._process.wait()
         calls = read_calls(self.output.read_text(errors="replace"))

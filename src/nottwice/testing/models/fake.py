@@ -114,7 +114,7 @@ class Fault:
 
     @classmethod
     def slow(cls, seconds: float) -> Fault:
-        """The reply of the script, so many seconds later."""
+        """The reply of the script, this many seconds later."""
         return cls(delay_seconds=seconds)
 
     @classmethod

@@ -133,7 +133,7 @@ class PrefixCache:
         return Tokens(total - max(until, read), 0, read, max(0, until - read))
 
     def automatic(self, scope: str, prompt: list[Segment], least: int) -> Tokens:
-        """What is read where the API keeps every beginning by itself (OpenAI)."""
+        """What is read where the API caches every prefix automatically (OpenAI)."""
         chain, sums = _chain(scope, prompt)
         found = [total for link, total in zip(chain, sums, strict=True) if link in self._known]
         read = max(found, default=0)

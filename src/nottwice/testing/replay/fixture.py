@@ -245,7 +245,7 @@ def _read_steps(run_id: str, plain: list[Any], at: float) -> Iterator[StepRecord
         if "failure" in one:
             failure = Failure.from_plain(
                 {
-                    "failure_class": "poison",
+                    "failure_class": "permanent",
                     "error_type": one["failure"],
                     "message": "",
                     "retry_after_seconds": None,
