@@ -476,7 +476,7 @@ VIOLATIONS: list[tuple[Rule, str]] = [
     (banned.clock_reads, "from datetime import datetime, UTC\nx = datetime.now(UTC)"),
     (banned.dice, "import random"),
     (banned.dice, "from random import choice"),
-    (asking.reads_of_its_own, "def f(seat) -> Doing[None]:\n    yield seat.store.load_run('r')"),
+    (asking.reads_of_its_own, "def f(host) -> Doing[None]:\n    yield host.store.load_run('r')"),
     (asking.reads_of_its_own, "def f(store) -> Doing[None]:\n    return g(store)"),
     (asking.reads_of_its_own, "def f(store) -> Doing[None]:\n    yield 1\n    check(store)"),
     (asking.reads_of_its_own, "def f(session) -> int:\n    return session.store.charged('m')"),
@@ -535,12 +535,12 @@ INNOCENT: list[tuple[Rule, str, str]] = [
     (
         asking.reads_of_its_own,
         "engine/a.py",
-        "def f(seat) -> Doing[None]:\n    yield Read(lambda store: store.runs())",
+        "def f(host) -> Doing[None]:\n    yield Read(lambda store: store.runs())",
     ),
     (
         asking.reads_of_its_own,
         "graphs/a.py",
-        "def f(seat) -> Doing[None]:\n    yield from take(Opening(store=seat.store))",
+        "def f(host) -> Doing[None]:\n    yield from take(Opening(store=host.store))",
     ),
     (asking.reads_of_its_own, "graphs/a.py", "def f(ledger):\n    return ledger.store.runs()"),
     (owners.writes_to_a_session, "engine/session.py", "session.closed = True"),

@@ -8,7 +8,7 @@ from typing import Any
 import nottwice as nt
 from nottwice.engine.asks import Ask, Fire, Invoked
 from nottwice.engine.drivers import USUAL
-from nottwice.engine.host import Seat
+from nottwice.engine.host import Host
 from nottwice.store.memory import MemoryStore
 
 
@@ -18,13 +18,13 @@ class Answering:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def answer(self, ask: Ask, seat: Seat) -> Any:
+    def answer(self, ask: Ask, host: Host) -> Any:
         self.asked.append(type(ask).__name__)
-        return self._answer(ask) if isinstance(ask, Fire) else USUAL.answer(ask, seat)
+        return self._answer(ask) if isinstance(ask, Fire) else USUAL.answer(ask, host)
 
-    async def answer_async(self, ask: Ask, seat: Seat) -> Any:
+    async def answer_async(self, ask: Ask, host: Host) -> Any:
         self.asked.append(type(ask).__name__)
-        return self._answer(ask) if isinstance(ask, Fire) else await USUAL.answer_async(ask, seat)
+        return self._answer(ask) if isinstance(ask, Fire) else await USUAL.answer_async(ask, host)
 
     def _answer(self, fire: Fire) -> Invoked:
         fire.in_flight.body_ended()

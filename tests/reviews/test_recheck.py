@@ -42,7 +42,9 @@ def host(send: object) -> Host:
 
 
 def ask(host: Host, tool_name: str | None = None) -> list[tuple[str, bool]]:
-    found = recheck(MemoryStore(host.data), host.clock, find_tool, tool_name=tool_name)
+    found = recheck(
+        nt.Ledger(MemoryStore(host.data), clock=host.clock), find_tool, tool_name=tool_name
+    )
     return [(one.answer, one.resolved) for one in found]
 
 
@@ -79,7 +81,7 @@ def test_only_the_named_tool_is_asked_about(host: Host) -> None:
 
 
 def test_a_tool_that_is_not_declared_here_is_said_so(host: Host) -> None:
-    found = list(recheck(MemoryStore(host.data), host.clock, lambda name: None))
+    found = list(recheck(nt.Ledger(MemoryStore(host.data), clock=host.clock), lambda name: None))
     assert [one.answer for one in found] == ["its tool is not declared here"]
 
 

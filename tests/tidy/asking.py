@@ -57,7 +57,7 @@ def _must_not_block(function: _Function) -> bool:
 
 def _is_of_a_driver(node: ast.expr) -> bool:
     """Whether it is the store of a host or a session, which only generators are given."""
-    owners = ("host", "seat", "session")
+    owners = ("host", "session")
     return isinstance(node, ast.Attribute) and _last_name(node.value) in owners
 
 

@@ -17,7 +17,7 @@ from nottwice.agent.hearing import MESSAGE
 from nottwice.agent.messages import Spoken, spoken, to_payload
 from nottwice.engine import ownership
 from nottwice.engine.asks import Doing, Read, Write
-from nottwice.engine.host import Host, Seat
+from nottwice.engine.host import Host
 from nottwice.engine.session import Session
 from nottwice.errors import CommitUnknown, RunAborted, RunBusy
 from nottwice.graphs.running import Runnable, fits
@@ -40,7 +40,7 @@ from nottwice.store.interface import Commit, RunUpdate, Store
 
 
 def send_message(
-    host: Seat,
+    host: Host,
     run_id: str,
     message: Spoken,
     *,

@@ -36,7 +36,7 @@ from nottwice.engine.asks import (
     Write,
 )
 from nottwice.engine.calls.in_flight import InFlight
-from nottwice.engine.host import Seat
+from nottwice.engine.host import Host
 from nottwice.engine.reading import read_in_thread
 from nottwice.engine.session import Scope, current_attempt, current_scope
 from nottwice.errors import Permanent, UsageError
@@ -46,7 +46,7 @@ from nottwice.store.soon import awaitable
 T = TypeVar("T")
 
 
-def drive(doing: Doing[T], host: Seat) -> T:
+def drive(doing: Doing[T], host: Host) -> T:
     """Run an engine generator to its end in this thread."""
     try:
         ask = next(doing)
@@ -62,7 +62,7 @@ def drive(doing: Doing[T], host: Seat) -> T:
         return result
 
 
-async def drive_async(doing: Doing[T], host: Seat) -> T:
+async def drive_async(doing: Doing[T], host: Host) -> T:
     """Run an engine generator to its end without blocking the event loop."""
     try:
         ask = next(doing)
@@ -81,7 +81,7 @@ async def drive_async(doing: Doing[T], host: Seat) -> T:
 class UsualDriver:
     """The driver that really performs each ask."""
 
-    def answer(self, ask: Ask, host: Seat) -> Any:
+    def answer(self, ask: Ask, host: Host) -> Any:
         match ask:
             case Write():
                 host.store.commit(ask.commit)
@@ -115,7 +115,7 @@ class UsualDriver:
             case _:
                 assert_never(ask)
 
-    async def answer_async(self, ask: Ask, host: Seat) -> Any:
+    async def answer_async(self, ask: Ask, host: Host) -> Any:
         match ask:
             case Write():
                 await awaitable(host.store.commit_soon(ask.commit))
@@ -389,7 +389,7 @@ async def _visit_async(ask: Visit) -> Invoked:
         current_scope.reset(token)
 
 
-def _together(ask: Together, host: Seat) -> list[Invoked]:
+def _together(ask: Together, host: Host) -> list[Invoked]:
     with ThreadPoolExecutor(len(ask.doings), thread_name_prefix="nottwice-branch") as pool:
         branches = [
             pool.submit(contextvars.copy_context().run, drive, doing, host) for doing in ask.doings
@@ -397,7 +397,7 @@ def _together(ask: Together, host: Seat) -> list[Invoked]:
     return [_ended(branch.exception(), branch.result) for branch in branches]
 
 
-async def _together_async(ask: Together, host: Seat) -> list[Invoked]:
+async def _together_async(ask: Together, host: Host) -> list[Invoked]:
     tasks = [asyncio.ensure_future(drive_async(doing, host)) for doing in ask.doings]
     try:
         await asyncio.wait(tasks)

@@ -22,15 +22,15 @@ FindKeys = Callable[[], Keyring | None]
 class Driver(Protocol):
     """Does what the engine asks for. Errors that it raises are raised in the engine."""
 
-    def answer(self, ask: Ask, host: Seat) -> Any:
+    def answer(self, ask: Ask, host: Host) -> Any:
         """Answer one ask in this thread."""
 
-    async def answer_async(self, ask: Ask, host: Seat) -> Any:
+    async def answer_async(self, ask: Ask, host: Host) -> Any:
         """Answer one ask without blocking the event loop."""
 
 
-class Seat(Protocol):
-    """What a driver works with: the store that it asks and the clock that it waits by."""
+class Host(Protocol):
+    """A ledger, or a run of it: everything needed to drive and to open a run."""
 
     @property
     def store(self) -> Store: ...
@@ -40,10 +40,6 @@ class Seat(Protocol):
 
     @property
     def driver(self) -> Driver: ...
-
-
-class Host(Seat, Protocol):
-    """A ledger, or a run that has child runs: everything needed to open a run."""
 
     @property
     def policies(self) -> tuple[Policy, ...]:

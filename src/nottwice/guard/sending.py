@@ -10,7 +10,7 @@ from typing import Any
 
 from nottwice.engine.asks import Doing, Read, Write
 from nottwice.engine.drivers import drive
-from nottwice.engine.host import Seat
+from nottwice.engine.host import Host
 from nottwice.errors import RunAborted, UsageError
 from nottwice.model import values
 from nottwice.model.call import check_id
@@ -19,7 +19,7 @@ from nottwice.store.interface import Commit, EventWrite, Store, check_not_remove
 
 
 def tell(
-    host: Seat, run_id: str, name: str, payload: Any, *, event_id: str | None, by: str
+    host: Host, run_id: str, name: str, payload: Any, *, event_id: str | None, by: str
 ) -> EventRecord:
     """Store an event for its run; the same id again is the same event.
 
@@ -29,7 +29,7 @@ def tell(
 
 
 def telling(
-    host: Seat, run_id: str, name: str, payload: Any, *, event_id: str | None, by: str
+    host: Host, run_id: str, name: str, payload: Any, *, event_id: str | None, by: str
 ) -> Doing[EventRecord]:
     """Do the same inside the engine."""
     values.check_plain(payload, root="payload")

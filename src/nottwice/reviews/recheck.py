@@ -9,18 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nottwice.engine.asks import Doing, Verify, Write
-from nottwice.engine.clock import Clock
-from nottwice.engine.drivers import USUAL, drive
+from nottwice.engine.drivers import drive
 from nottwice.engine.hiding import hide, kept
-from nottwice.engine.host import Driver
+from nottwice.engine.host import Host
 from nottwice.engine.session import FindTool
 from nottwice.model.call import call_from_row
 from nottwice.model.decision import Answer
 from nottwice.model.records import frozen_record
-from nottwice.model.review import Decision, Evidence, ReviewKind, ReviewStatus, Verb
+from nottwice.model.review import Decision, Evidence, Review, ReviewKind, ReviewStatus, Verb
 from nottwice.model.tool import Tool, Verification
 from nottwice.reviews.queue import Case, open_cases
-from nottwice.store.interface import Commit, Outdated, ReviewWrite, Store
+from nottwice.store.interface import Commit, Outdated, ReviewWrite
 
 _VERIFIABLE = (ReviewKind.IN_DOUBT, ReviewKind.RESULT)
 
@@ -34,40 +33,36 @@ class Rechecked:
     resolved: bool
 
 
-@frozen_record(frozen=True, slots=True)
-class _RecheckHost:
-    store: Store
-    clock: Clock
-    driver: Driver = USUAL
-
-
 def recheck(
-    store: Store, clock: Clock, find_tool: FindTool, *, tool_name: str | None = None
+    ledger: Host, find_tool: FindTool, *, tool_name: str | None = None
 ) -> Iterator[Rechecked]:
     """Run ``verify`` for every open review, one by one. Nothing is fired.
 
     Durable: each answer, before it is yielded.
     """
-    for case in open_cases(store):
-        review = case.review
-        if review.kind not in _VERIFIABLE or review.status is not ReviewStatus.OPEN:
-            continue
-        if tool_name not in (None, review.identity.tool_name):
-            continue
-        tool = find_tool(review.identity.tool_name)
-        if case.row is None or tool is None:
-            yield Rechecked(case, "its tool is not declared here", resolved=False)
-        elif tool.verify is None:
-            yield Rechecked(case, "its tool has no verify hook", resolved=False)
-        else:
-            yield drive(_ask_again(clock, case, tool), _RecheckHost(store, clock))
+    wanted = (case for case in open_cases(ledger.store) if _can_ask(case.review, tool_name))
+    return (_recheck(ledger, case, find_tool) for case in wanted)
 
 
-def _ask_again(clock: Clock, case: Case, tool: Tool) -> Doing[Rechecked]:
+def _can_ask(review: Review, tool_name: str | None) -> bool:
+    is_open = review.kind in _VERIFIABLE and review.status is ReviewStatus.OPEN
+    return is_open and tool_name in (None, review.identity.tool_name)
+
+
+def _recheck(host: Host, case: Case, find_tool: FindTool) -> Rechecked:
+    tool = find_tool(case.review.identity.tool_name)
+    if case.row is None or tool is None:
+        return Rechecked(case, "its tool is not declared here", resolved=False)
+    if tool.verify is None:
+        return Rechecked(case, "its tool has no verify hook", resolved=False)
+    return drive(_ask_again(host, case, tool), host)
+
+
+def _ask_again(host: Host, case: Case, tool: Tool) -> Doing[Rechecked]:
     review, row = case.review, case.row
     assert row is not None
     outcome = yield Verify(tool, call_from_row(row))
-    reply, now = outcome.value, clock.now()
+    reply, now = outcome.value, host.clock.now()
     if not isinstance(reply, Verification):
         said = f"verify failed: {outcome.error!r}" if outcome.error else "verify gave no answer"
         said = hide(said, tool)

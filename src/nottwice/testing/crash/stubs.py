@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import nottwice.errors
 from nottwice.engine.asks import Ask, Fire, Invoked, Verify
 from nottwice.engine.drivers import USUAL
-from nottwice.engine.host import Seat
+from nottwice.engine.host import Host
 from nottwice.errors import NottwiceError
 from nottwice.model import values
 from nottwice.model.call import Call
@@ -37,13 +37,13 @@ class StubDriver:
         self._points = points
         self.used: set[str] = set()
 
-    def answer(self, ask: Ask, seat: Seat) -> Any:
+    def answer(self, ask: Ask, host: Host) -> Any:
         stub = self._stub_for(ask)
-        return USUAL.answer(ask, seat) if stub is None else stub()
+        return USUAL.answer(ask, host) if stub is None else stub()
 
-    async def answer_async(self, ask: Ask, seat: Seat) -> Any:
+    async def answer_async(self, ask: Ask, host: Host) -> Any:
         stub = self._stub_for(ask)
-        return (await USUAL.answer_async(ask, seat)) if stub is None else stub()
+        return (await USUAL.answer_async(ask, host)) if stub is None else stub()
 
     def _stub_for(self, ask: Ask) -> Callable[[], Invoked] | None:
         """Return what answers in place of the usual driver, or None."""

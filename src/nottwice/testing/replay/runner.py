@@ -25,7 +25,7 @@ from nottwice.engine.asks import Ask, CanInvoke, Fire, Invoked, Pause, Rule, Ver
 from nottwice.engine.clock import Clock
 from nottwice.engine.drivers import USUAL
 from nottwice.engine.events import silence_here
-from nottwice.engine.host import Driver, FindKeys, Seat
+from nottwice.engine.host import Driver, FindKeys, Host
 from nottwice.engine.stepping.steps import SPAWN
 from nottwice.engine.waits.stops import is_wait
 from nottwice.errors import NottwiceError, ReplayUnsafeError
@@ -376,15 +376,15 @@ class ReplayDriver:
     def __init__(self, store: ReplayStore) -> None:
         self._store = store
 
-    def answer(self, ask: Ask, seat: Seat) -> Any:
+    def answer(self, ask: Ask, host: Host) -> Any:
         if isinstance(ask, Fire | Verify | Rule | CanInvoke | Pause):
             return self._store.reply(ask)
-        return USUAL.answer(ask, seat)
+        return USUAL.answer(ask, host)
 
-    async def answer_async(self, ask: Ask, seat: Seat) -> Any:
+    async def answer_async(self, ask: Ask, host: Host) -> Any:
         if isinstance(ask, Fire | Verify | Rule | CanInvoke | Pause):
             return self._store.reply(ask)
-        return await USUAL.answer_async(ask, seat)
+        return await USUAL.answer_async(ask, host)
 
 
 @frozen_record(frozen=True, slots=True)
