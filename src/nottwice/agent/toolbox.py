@@ -35,6 +35,7 @@ from nottwice.model.call import (
     ResultKind,
     branch_node,
     check_id,
+    own_branch,
 )
 from nottwice.model.records import frozen_record
 from nottwice.model.tool import Tool
@@ -199,12 +200,6 @@ def run_wide(scope: Scope) -> Scope:
     It is the same in all versions, so that a migrated run does not repeat what a model asked for.
     """
     return Scope(scope.session, ROOT_NODE, FIRST_CHECKPOINT)
-
-
-def own_branch(identity: CallIdentity) -> CallIdentity:
-    """Return the same call in its own branch: if it waits for a person, it stops no other call."""
-    index = int(identity.input_hash[:8], 16)
-    return identity._replace(node_id=branch_node(ROOT_NODE, index))
 
 
 def result_text(tool: Tool, value: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar, cast
 
 from nottwice.model.failure import Failure
 from nottwice.model.records import frozen_record
@@ -16,7 +16,8 @@ Status = Literal["queued", "running", "waiting", "completed", "failed", "aborted
 
 def status_text(run: RunRecord) -> Status:
     """Where a run stands, in the word that programs compare with."""
-    return "queued" if run.is_queued else run.status.value
+    # A run of a graph is never idle: programs do not attach to it.
+    return "queued" if run.is_queued else cast("Status", run.status.value)
 
 
 @frozen_record(frozen=True, slots=True)
