@@ -326,6 +326,11 @@ def own_branch(identity: CallIdentity) -> CallIdentity:
     return identity._replace(node_id=branch_node(ROOT_NODE, index))
 
 
+def following(failed: CallIdentity) -> CallIdentity:
+    """Return the identity of the same effect after a call that failed without effect (P213)."""
+    return failed._replace(node_id=branch_node(ROOT_NODE, int(failed.call_id[:12], 16)))
+
+
 def child_checkpoint(parent: str, at: str | int | None) -> str:
     """Return the checkpoint id of a visit. Each level adds one segment, so that no two collide."""
     return f"{parent}/{'' if at is None else _escape(str(at))}"

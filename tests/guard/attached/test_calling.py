@@ -99,6 +99,66 @@ def test_policies_are_asked_about_a_read_that_is_not_recorded() -> None:
         handle.call(READ, {}, unwanted)
 
 
+def test_read_write_read_returns_the_new_value_under_a_policy() -> None:
+    """A policy must know of each read, but no read is answered from another one."""
+    seen: list[str] = []
+
+    def policy(call: Any) -> Any:
+        seen.append(call.tool)
+        return nt.policy.allow()
+
+    ledger = nt.Ledger(":memory:", policy=policy)
+    disk = iter(range(3))
+    with ledger.attach("r") as handle:
+        values = [handle.call(READ, {}, lambda _: next(disk)).value for _ in range(3)]
+    assert (values, seen) == ([0, 1, 2], ["disk/read"] * 3)
+
+
+def test_a_protected_async_read_is_awaited(ledger: nt.Ledger) -> None:
+    @nt.tool("pure")
+    async def fetch(url: str) -> str:
+        return f"page {url}"
+
+    async def main() -> None:
+        async with ledger.attach("r") as handle:
+            assert (await handle.acall(fetch, {"url": "a"})).value == "page a"
+            with pytest.raises(nt.errors.UsageError, match="acall"):
+                handle.call(fetch, {"url": "a"})
+
+    try:
+        asyncio.run(main())
+    finally:
+        nt.testing.forget_tools()
+
+
+def test_a_failure_without_effect_is_no_dead_end_for_other_words(ledger: nt.Ledger) -> None:
+    spec = declare("mail", replay="unsafe_on_replay", once_per=("to",))
+    sent: list[Any] = []
+    with ledger.attach("r") as handle:
+        with pytest.raises(nt.Permanent):
+            handle.call(spec, {"to": "ann", "text": "rude"}, declined)
+        made = handle.call(spec, {"to": "ann", "text": "kind"}, lambda a: sent.append(a["text"]))
+        again = handle.call(spec, {"to": "ann", "text": "kind"}, unwanted)
+        assert handle.look(spec, {"to": "ann", "text": "kind"}).status == "receipt"
+    assert (sent, again.receipt_id, again.replayed) == (["kind"], made.receipt_id, True)
+
+
+def test_the_same_call_in_the_bodies_of_two_calls_is_two_calls(ledger: nt.Ledger) -> None:
+    sent: list[str] = []
+
+    @nt.tool("unsafe_on_replay")
+    def mail(to: str) -> None:
+        sent.append(to)
+
+    try:
+        with ledger.attach("r") as handle:
+            for number in (1, 2, 1):
+                handle.call(CHARGE, {"number": number}, lambda _: mail("ann"))
+    finally:
+        nt.testing.forget_tools()
+    assert sent == ["ann", "ann"]
+
+
 def test_a_result_says_where_it_comes_from(host: Host) -> None:
     with host.process() as ledger:
         with ledger.attach("r") as handle:

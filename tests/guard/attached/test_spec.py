@@ -113,6 +113,10 @@ def test_a_key_template_looks_into_the_arguments_and_a_repeat_has_its_own_key(
     assert second.startswith("order-7#")
 
 
+def test_a_key_template_knows_the_defaults_of_the_schema(ledger: nt.Ledger) -> None:
+    assert sent_keys(ledger, keyed("{cents}-{currency}"), {"cents": 3})[0] == "3-EUR"
+
+
 def test_a_key_function_gets_the_arguments(ledger: nt.Ledger) -> None:
     spec = keyed(lambda arguments: f"cents {arguments['cents']}")
     assert sent_keys(ledger, spec, {"cents": 3})[0] == "cents 3"

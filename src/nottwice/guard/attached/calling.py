@@ -8,19 +8,19 @@ return the old value.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Generic, Literal, TypeVar
 
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.calls import gate
 from nottwice.engine.calls.dispatch import perform
-from nottwice.engine.calls.in_flight import InFlight, living
+from nottwice.engine.calls.in_flight import living
 from nottwice.engine.calls.requests import Receipt, Request
-from nottwice.engine.drivers import drive_async
-from nottwice.engine.session import Scope, Session
+from nottwice.engine.drivers import drive, drive_async
+from nottwice.engine.session import Scope, Session, current_attempt
 from nottwice.errors import InvalidTool, ResultNotKept
 from nottwice.guard import registry
 from nottwice.guard.attached.binding import entered
@@ -37,6 +37,7 @@ from nottwice.model.call import (
     CallStatus,
     ResultKind,
     check_id,
+    following,
     own_branch,
 )
 from nottwice.model.records import frozen_record
@@ -109,13 +110,14 @@ class Wanted:
         """Whether the ledger holds it: every effect, and a read that is told apart from others."""
         return self.tool.tool.replay_class.effectful or self.replies is not None
 
-    def bare(self) -> tuple[Body, dict[str, Any]]:
+    def bare(self) -> Bare:
         """Return how to make a call that is not recorded."""
         tool = self.tool
         if isinstance(tool, ToolSpec):
             arguments = tool.checked(self.arguments)
-            return tool.with_body(self._given_body(tool)).function, arguments
-        return lambda arguments: tool.fn(**arguments), dict(self.arguments)
+            made = tool.with_body(self._given_body(tool))
+            return Bare(partial(made.function, arguments), made.is_async)
+        return Bare(partial(tool.fn, **dict(self.arguments)), tool.tool.is_async)
 
     def request(self, session: Session, *, body: bool = True) -> Request:
         """Return the call as the engine needs it. ``body``: False if it is only looked up."""
@@ -170,7 +172,9 @@ class Wanted:
         """Return the request in its own branch of the run, with its key."""
         identity = request.identity
         if not request.tool.replay_class.effectful:
-            hashed = values.hash_of([identity.input_hash, self.replies])
+            # Without the number of replies each read is a call of its own: only policies know it.
+            told = session.new_attempt_id() if self.replies is None else self.replies
+            hashed = values.hash_of([identity.input_hash, told])
             identity = identity._replace(input_hash=hashed)
         placed = own_branch(identity)
         key = request.key
@@ -190,35 +194,55 @@ class Wanted:
         )
 
 
-async def in_thread(body: Body, arguments: dict[str, Any]) -> Any:
-    """Run a sync body that has no effect without blocking the event loop, in this context."""
-    return await asyncio.to_thread(body, arguments)
+@frozen_record(frozen=True, slots=True)
+class Bare:
+    """A call that is not recorded."""
+
+    function: Callable[[], Any]
+    is_async: bool
 
 
-def make(wanted: Wanted, session: Session, parent: InFlight | None) -> Doing[CallResult[Any]]:
+def make(wanted: Wanted, session: Session) -> CallResult[Any]:
     """Make a recorded call, or return its receipt.
 
     Durable: the receipt of an effect, when this returns.
     """
-    request = yield from _asked(wanted, session)
-    receipt = yield from perform(request, parent)
-    return (yield from _result(session, request, receipt))
+    request = drive(_asked(wanted, session), session)
+    with entered(request.scope):
+        receipt = drive(perform(request, current_attempt.get()), session)
+    return drive(_result(session, request, receipt), session)
 
 
 async def make_async(wanted: Wanted, session: Session) -> CallResult[Any]:
     """Do the same in an event loop; cancelling the caller cancels no effect that has begun."""
     request = await drive_async(_asked(wanted, session), session)
-    receipt = await call_async(request)
+    with entered(request.scope):
+        receipt = await call_async(request)
     return await drive_async(_result(session, request, receipt), session)
 
 
 def _asked(wanted: Wanted, session: Session) -> Doing[Request]:
     """Return the request. A call that failed without effect may be tried again (P242)."""
-    request = wanted.request(session)
+    request, row = yield from _in_these_words(wanted.request(session), session)
     if wanted.retry is None:
-        row = yield from _row(session, request.identity)
         request = replace(request, retry=row is not None and _may_be_tried_again(row))
     return request
+
+
+def _in_these_words(request: Request, session: Session) -> Doing[tuple[Request, CallRow | None]]:
+    """Return the call, and its row if there is one.
+
+    A call keeps its recorded words. If it failed without effect, the same effect in other words is
+    a call that follows it, under the same key (P213).
+    """
+    while True:
+        row = yield from _row(session, request.identity)
+        if row is None or not _may_be_tried_again(row) or row.args_json == request.args_json:
+            return request, row
+        identity = following(request.identity)
+        key = identity.call_id if request.key == request.identity.call_id else request.key
+        scope = replace(request.scope, node_id=identity.node_id)
+        request = replace(request, identity=identity, key=key, scope=scope)
 
 
 def _result(session: Session, request: Request, receipt: Receipt[Any]) -> Doing[CallResult[Any]]:
@@ -239,10 +263,10 @@ def _result(session: Session, request: Request, receipt: Receipt[Any]) -> Doing[
 def look(wanted: Wanted, session: Session) -> Doing[CallState]:
     """Find out what would become of a call. Nothing is made and nothing is written."""
     request = wanted.request(session, body=False)
-    identity = request.identity
     if not wanted.is_recorded:
-        return CallState("new", identity.call_id)
-    row = yield from _row(session, identity)
+        return CallState("new", request.identity.call_id)
+    request, row = yield from _in_these_words(request, session)
+    identity = request.identity
     reviews: list[Review] = yield Read(lambda store: store.open_reviews(session.run_id))
     mine = [one for one in reviews if one.identity == identity]
     if row is not None and row.status is CallStatus.DONE:

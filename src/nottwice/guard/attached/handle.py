@@ -6,6 +6,7 @@ context of that code knows the run.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
@@ -14,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 from nottwice.engine import ownership
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.host import Host
-from nottwice.engine.session import Scope, Session, current_attempt, current_scope
+from nottwice.engine.session import Scope, Session, current_scope
 from nottwice.errors import NotInRun, NottwiceError, OwnershipLost, UsageError
 from nottwice.guard import registry
 from nottwice.guard.attached import calling
@@ -140,9 +141,7 @@ class Handle:
         try:
             if self._passes(wanted, session):
                 return self._bare(wanted, session)
-            doing = calling.make(wanted, session, current_attempt.get())
-            with entered(scope_in(session)):
-                return drive(doing, session)
+            return calling.make(wanted, session)
         except NottwiceError as error:
             raise self._shown(error) from error.__cause__
 
@@ -166,8 +165,7 @@ class Handle:
         try:
             if self._passes(wanted, session):
                 return await self._bare_async(wanted, session)
-            with entered(scope_in(session)):
-                return await calling.make_async(wanted, session)
+            return await calling.make_async(wanted, session)
         except NottwiceError as error:
             raise self._shown(error) from error.__cause__
 
@@ -282,25 +280,23 @@ class Handle:
         return not wanted.is_recorded and not session.policies
 
     def _bare(self, wanted: Wanted, session: Session) -> CallResult[Any]:
-        body, arguments = wanted.bare()
-        if is_coroutine_function(body):
+        bare = wanted.bare()
+        if bare.is_async:
             raise UsageError(
                 f"Tool {wanted.tool.tool.name!r} was not run: its body is async. Use: "
                 "await handle.acall(...)"
             )
         with entered(scope_in(session)):
-            value = body(arguments)
+            value = bare.function()
         return CallResult(value, False, None, session.clock.now())
 
     async def _bare_async(self, wanted: Wanted, session: Session) -> CallResult[Any]:
-        body, arguments = wanted.bare()
+        bare = wanted.bare()
         with entered(scope_in(session)):
-            if is_coroutine_function(body):
-                value = await body(arguments)
+            if bare.is_async:
+                value = await bare.function()
             else:
-                value = await calling.in_thread(body, arguments)
-            if inspect.isawaitable(value):
-                value = await value
+                value = await asyncio.to_thread(bare.function)
         return CallResult(value, False, None, session.clock.now())
 
     def _shown(self, error: NottwiceError) -> NottwiceError:

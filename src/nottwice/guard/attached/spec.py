@@ -104,7 +104,8 @@ class ToolSpec:
             return call_id
         if self.key is None:
             return None
-        given = arguments if isinstance(self.key, KeyTemplate) else {"arguments": arguments}
+        full = {**_defaults(self.schema), **arguments}
+        given = full if isinstance(self.key, KeyTemplate) else {"arguments": full}
         return repeated_key(self.key.render(given), label, tool=self.name)
 
     def checked(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -303,6 +304,17 @@ def _read_key(
 def _required(schema: Mapping[str, Any]) -> list[str]:
     required = schema.get("required")
     return [one for one in required if isinstance(one, str)] if isinstance(required, list) else []
+
+
+def _defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments that the schema gives a default."""
+    known = schema.get("properties")
+    found = known.items() if isinstance(known, Mapping) else ()
+    return {
+        name: one["default"]
+        for name, one in found
+        if isinstance(one, Mapping) and "default" in one and values.is_plain(one["default"])
+    }
 
 
 def _is_default(described: Any, value: Any) -> bool:
