@@ -119,7 +119,7 @@ def would_ask(request: Request) -> Doing[bool]:
         outcome: Invoked = yield Rule(policy, call, LIMIT_SECONDS)
         if outcome.interrupt is not None:
             raise outcome.interrupt
-        if outcome.error is not None or not _is_ruling(outcome.value):
+        if not _is_ruling(outcome.value):
             # The call itself finds out what is wrong with the policy, and is refused.
             return False
         ruling = yield from _with_meters(session, intent, outcome.value)
