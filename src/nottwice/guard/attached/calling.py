@@ -94,7 +94,7 @@ class CallState:
 
 
 @frozen_record(frozen=True, slots=True)
-class Wanted:
+class ModelCall:
     """A call that was asked for."""
 
     tool: AnyTool
@@ -202,7 +202,7 @@ class Bare:
     is_async: bool
 
 
-def make(wanted: Wanted, session: Session) -> CallResult[Any]:
+def make(wanted: ModelCall, session: Session) -> CallResult[Any]:
     """Make a recorded call, or return its receipt.
 
     Durable: the receipt of an effect, when this returns.
@@ -213,7 +213,7 @@ def make(wanted: Wanted, session: Session) -> CallResult[Any]:
     return drive(_result(session, request, receipt), session)
 
 
-async def make_async(wanted: Wanted, session: Session) -> CallResult[Any]:
+async def make_async(wanted: ModelCall, session: Session) -> CallResult[Any]:
     """Do the same in an event loop; cancelling the caller cancels no effect that has begun."""
     request = await drive_async(_asked(wanted, session), session)
     with entered(request.scope):
@@ -221,7 +221,7 @@ async def make_async(wanted: Wanted, session: Session) -> CallResult[Any]:
     return await drive_async(_result(session, request, receipt), session)
 
 
-def _asked(wanted: Wanted, session: Session) -> Doing[Request]:
+def _asked(wanted: ModelCall, session: Session) -> Doing[Request]:
     """Return the request. A call that failed without effect may be tried again (P242)."""
     request, row = yield from _in_these_words(wanted.request(session), session)
     if wanted.retry is None:
@@ -260,7 +260,7 @@ def _result(session: Session, request: Request, receipt: Receipt[Any]) -> Doing[
     )
 
 
-def look(wanted: Wanted, session: Session) -> Doing[CallState]:
+def look(wanted: ModelCall, session: Session) -> Doing[CallState]:
     """Find out what would become of a call. Nothing is made and nothing is written."""
     request = wanted.request(session, body=False)
     if not wanted.is_recorded:

@@ -20,7 +20,7 @@ from nottwice.errors import NotInRun, NottwiceError, OwnershipLost, UsageError
 from nottwice.guard import registry
 from nottwice.guard.attached import calling
 from nottwice.guard.attached.binding import bound, entered, is_coroutine_function, scope_in
-from nottwice.guard.attached.calling import AnyTool, CallResult, CallState, Wanted
+from nottwice.guard.attached.calling import AnyTool, CallResult, CallState, ModelCall
 from nottwice.guard.attached.joining import Joined, join, join_async
 from nottwice.guard.attached.spec import Body
 from nottwice.guard.check.importing import check_not_importing
@@ -137,7 +137,7 @@ class Handle:
         Durable: the receipt of an effect, when it returns.
         """
         session = self._usable()
-        wanted = Wanted(tool, arguments, body, label, replies, retry, ask)
+        wanted = ModelCall(tool, arguments, body, label, replies, retry, ask)
         try:
             if self._passes(wanted, session):
                 return self._bare(wanted, session)
@@ -161,7 +161,7 @@ class Handle:
         Cancelling the caller cancels no effect that has begun.
         """
         session = self._usable()
-        wanted = Wanted(tool, arguments, body, label, replies, retry, ask)
+        wanted = ModelCall(tool, arguments, body, label, replies, retry, ask)
         try:
             if self._passes(wanted, session):
                 return await self._bare_async(wanted, session)
@@ -179,7 +179,7 @@ class Handle:
     ) -> CallState:
         """Say what ``call`` would do, without doing it: nothing is made and nothing is written."""
         session = self._usable()
-        wanted = Wanted(tool, arguments, None, label, replies)
+        wanted = ModelCall(tool, arguments, None, label, replies)
         return drive(calling.look(wanted, session), session)
 
     async def alook(
@@ -192,7 +192,7 @@ class Handle:
     ) -> CallState:
         """Do the same as ``look`` without blocking the event loop."""
         session = self._usable()
-        wanted = Wanted(tool, arguments, None, label, replies)
+        wanted = ModelCall(tool, arguments, None, label, replies)
         return await drive_async(calling.look(wanted, session), session)
 
     def recorded(
@@ -275,11 +275,11 @@ class Handle:
         session.check_usable()
         return session
 
-    def _passes(self, wanted: Wanted, session: Session) -> bool:
+    def _passes(self, wanted: ModelCall, session: Session) -> bool:
         """Whether a call is simply made: it has no effect, and nothing needs to know of it."""
         return not wanted.is_recorded and not session.policies
 
-    def _bare(self, wanted: Wanted, session: Session) -> CallResult[Any]:
+    def _bare(self, wanted: ModelCall, session: Session) -> CallResult[Any]:
         bare = wanted.bare()
         if bare.is_async:
             raise UsageError(
@@ -290,7 +290,7 @@ class Handle:
             value = bare.function()
         return CallResult(value, False, None, session.clock.now())
 
-    async def _bare_async(self, wanted: Wanted, session: Session) -> CallResult[Any]:
+    async def _bare_async(self, wanted: ModelCall, session: Session) -> CallResult[Any]:
         bare = wanted.bare()
         with entered(scope_in(session)):
             if bare.is_async:

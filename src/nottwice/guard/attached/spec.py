@@ -192,15 +192,8 @@ def declare(
     never becomes a receipt. ``returns``: the type of the result, if it is not plain data. All other
     options are those of ``nt.tool``.
     """
-    kind = read_replay_class(name, replay)
-    name = check_id(name, what="The tool's name")
-    if name.startswith(OWN_PREFIX):
-        raise InvalidTool(
-            f"Tool {name!r} was not declared: names that begin with {OWN_PREFIX!r} are reserved "
-            "for nottwice. Give it another name."
-        )
     declared = Declaration(
-        name,
+        name := check_id(name, what="The tool's name"),
         key=key,
         window=window,
         verify=verify,
@@ -218,19 +211,30 @@ def declare(
         rate=rate,
         redact=redact,
     )
-    declared.check(name, kind, keyless=replay == KEYLESS)
     shape = dict(schema) if schema is not None else {"type": "object"}
-    volatile = () if declared.volatile == "*" else declared.volatile
-    used = None if key is None or key is key_per_call else _read_key(name, key, shape, declared)
+    return _checked_spec(name, replay, declared, shape, returns)
+
+
+def _checked_spec(
+    name: str, replay: str, declared: Declaration, schema: dict[str, Any], returns: Any
+) -> ToolSpec:
+    if name.startswith(OWN_PREFIX):
+        raise InvalidTool(
+            f"Tool {name!r} was not declared: names that begin with {OWN_PREFIX!r} are reserved "
+            "for nottwice. Give it another name."
+        )
+    kind, keyless, key = read_replay_class(name, replay), replay == KEYLESS, declared.key
+    declared.check(name, kind, keyless=keyless)
+    read = None if key is None or key is key_per_call else _read_key(name, key, schema, declared)
     return ToolSpec(
         name=name,
-        schema=shape,
-        tool=replace(_tool(name, kind, declared, shape, returns, key), keyless=replay == KEYLESS),
-        key=used,
+        schema=schema,
+        tool=replace(_tool(name, kind, declared, schema, returns), keyless=keyless),
+        key=read,
         key_is_call_id=key is key_per_call,
-        classify=classify,
+        classify=declared.classify,
         once_per=declared.once_per,
-        volatile=volatile,
+        volatile=() if declared.volatile == "*" else declared.volatile,
     )
 
 
@@ -240,7 +244,6 @@ def _tool(
     declared: Declaration,
     schema: Mapping[str, Any],
     returns: Any,
-    key: str | Callable[..., str] | None,
 ) -> Tool:
     def body(arguments: dict[str, Any]) -> Any:
         raise InvalidTool(f"Tool {name!r} was not run: its body was not passed with the call.")
@@ -264,7 +267,7 @@ def _tool(
         # Only a caller that brings a body uses it: the tool is in no registry (P240).
         rebuild=lambda record: ((record,), {}),
         schemas=lambda: (dict(schema), signature.schemas()[1]),
-        key_text=_key_text(key),
+        key_text=_key_text(declared.key),
         window_seconds=seconds(declared.window, "window"),
         verify=declared.verify,
         settles_seconds=seconds(declared.settles, "settles"),

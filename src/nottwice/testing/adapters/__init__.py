@@ -8,7 +8,7 @@ class TestMyAdapter(AdapterConformance):
 
 from __future__ import annotations
 
-from nottwice.testing.adapters.scene import Asked, Driven, Scene
+from nottwice.testing.adapters.scene import Driven, Scene, ScriptedCall
 from nottwice.testing.adapters.suite import AdapterConformance, AdapterFailed
 
-__all__ = ["AdapterConformance", "AdapterFailed", "Asked", "Driven", "Scene"]
+__all__ = ["AdapterConformance", "AdapterFailed", "Driven", "Scene", "ScriptedCall"]

@@ -20,7 +20,7 @@ Dies = Literal["", "after the effect", "before the next reply"]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ScriptedCall:
     """One call that the scripted model asks for."""
 
     name: str
@@ -47,7 +47,7 @@ class Scene:
 
     folder: Path
     """Where the framework may keep its own state, and where the world is."""
-    script: tuple[tuple[Asked, ...], ...]
+    script: tuple[tuple[ScriptedCall, ...], ...]
     """The replies of the model. Each asks for calls at the same time. After the last one, the model
     is done."""
     thread: str = "ticket-7"
@@ -73,7 +73,7 @@ class Scene:
         """The tools, as a user of the framework writes them: plain functions with annotations."""
         return {each.__name__: each for each in (self.charge, self.pay, self.read, self.write)}
 
-    def reply(self, replies: int) -> tuple[Asked, ...]:
+    def reply(self, replies: int) -> tuple[ScriptedCall, ...]:
         """Return what the model asks for when the conversation has so many replies of it."""
         if replies and self.dies == "before the next reply":
             _die()
@@ -124,7 +124,9 @@ class Scene:
     @staticmethod
     def from_json(text: str) -> Scene:
         told = json.loads(text)
-        told["script"] = tuple(tuple(Asked(**one) for one in reply) for reply in told["script"])
+        told["script"] = tuple(
+            tuple(ScriptedCall(**one) for one in reply) for reply in told["script"]
+        )
         return Scene(**{**told, "folder": Path(told["folder"])})
 
 

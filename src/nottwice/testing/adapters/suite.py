@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 import nottwice as nt
 from nottwice.adapters import REPEAT
-from nottwice.testing.adapters.scene import DEADLY_CENTS, Asked, Dies, Driven, Scene
+from nottwice.testing.adapters.scene import DEADLY_CENTS, Dies, Driven, Scene, ScriptedCall
 
 LIMIT_SECONDS = 180.0
 CHARGE = ("charge", {"cents": DEADLY_CENTS})
@@ -171,7 +171,7 @@ class AdapterConformance:
     def scene(self, replies: list[list[Call]], **options: Any) -> Scene:
         """Return a scene; the model makes up a new id for every call."""
         script = tuple(
-            tuple(Asked(name, told, f"call_{next(self._ids)}") for name, told in reply)
+            tuple(ScriptedCall(name, told, f"call_{next(self._ids)}") for name, told in reply)
             for reply in replies
         )
         return Scene(folder=self.folder, script=script, **options)
