@@ -42,6 +42,7 @@ class KeyTemplate:
         ``order``."""
         self.text = text
         self._tool = tool
+        self._paths = paths
         self._parts = _parse(text, tool, paths=paths)
         self._fields = [name for _, name in self._parts if name is not None]
         self._check_fields(parameters, volatile, secret)
@@ -110,7 +111,7 @@ class KeyTemplate:
     def _render_field(self, name: str, normal: Mapping[str, Any]) -> str:
         first, *inside = name.split(".")
         if first not in normal:
-            raise self._unusable(name, "is missing or is not plain data")
+            raise self._unusable(name, "is missing" if self._paths else "is not plain data")
         value = normal[first]
         for part in inside:
             if type(value) is not dict or part not in value:
