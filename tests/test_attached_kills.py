@@ -92,7 +92,7 @@ def test_a_reply_that_is_durable_is_not_asked_for_again(tmp_path: Path, store: s
 
 
 def test_a_program_that_ends_leaves_its_run_idle(tmp_path: Path, store: str) -> None:
-    """The next process does not wait for a holder, and nobody is told of an interruption."""
+    """The next process does not wait for a holder, and no interruption is reported."""
     program = Program(tmp_path, store, ONE)
     assert program.run() == "made {'charged': 7}"
     with nt.Ledger(store, create=False) as ledger:

@@ -16,7 +16,7 @@ ATTACHED: tuple[Mutant, ...] = (
         old="one.is_about_one_call and one.identity != self.request.identity for one in",
         new="True or one.identity != self.request.identity for one in",
         tests=(f"{_CALLING}::test_a_run_that_a_person_aborted_makes_no_call_at_all",),
-        why="A run that a person has stopped would go on.",
+        why="A run that a person has stopped would continue.",
     ),
     Mutant(
         name="a doubt holds back every other call of an attached run",
@@ -79,7 +79,7 @@ ATTACHED: tuple[Mutant, ...] = (
         old="    if session.joins or session.run.graph_id is not None:\n",
         new="    if session.run.graph_id is not None:\n",
         tests=(f"{_JOINING}::test_a_run_between_two_turns_is_idle_and_not_completed",),
-        why="A conversation that goes on would be shown as over.",
+        why="A conversation would be shown as over between two turns.",
     ),
     Mutant(
         name="an answer decides whichever review is asked about",

@@ -17,7 +17,7 @@ def attach(
     settle_timeout: Duration = "60s",
     policy: Policies = None,
 ) -> Handle:
-    """Attach to a run that other threads and tasks of this process may be attached to as well.
+    """Attach to a run that other threads and tasks of this process may be attached to, too.
 
     Use the handle in a block: ``with nt.attach("ticket-7", store="agent.db") as handle:``, or
     ``async with``. The first attachment starts or resumes the run, and the others join it. A few

@@ -49,7 +49,7 @@ class Joined:
         self.loop = loop
         """The event loop in which the run is being claimed; None: in a thread."""
         self.changed: Future[None] = Future()
-        """Done when what goes on now, the claim or the release, is over."""
+        """Done when the claim or the release that is in progress has ended."""
 
     @property
     def is_usable(self) -> bool:
@@ -206,7 +206,7 @@ def _detach_if_claimed(joined: Joined, task: asyncio.Future[None]) -> None:
 
 
 def _check_not_stuck(joined: Joined, opening: ownership.Opening) -> None:
-    """Refuse to block the event loop that the claim needs to go on."""
+    """Refuse to block the event loop that the claim needs."""
     try:
         here = asyncio.get_running_loop()
     except RuntimeError:
