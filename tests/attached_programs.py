@@ -94,6 +94,31 @@ with nt.attach("ticket-7", store=store) as handle:
 )
 
 
+APPROVED = CHARGE.format(
+    work="""
+from nottwice import adapters
+
+spec = declare("pay/charge", replay=how, approve=True)
+with nt.attach("ticket-7", store=store) as handle:
+    asked = 0
+    while True:
+        try:
+            made = handle.call(spec, {"order": {"id": 7}}, charge)
+        except nt.errors.ApprovalNeeded as error:
+            asked += 1
+            assert adapters.answer(handle, error.review_id, True) == "approve"
+            if dies == "after the approval":
+                die()
+        except nt.RunBlocked as error:
+            print("asked", asked, "review", error.review_id)
+            break
+        else:
+            print("asked", asked, "replayed" if made.replayed else "made")
+            break
+"""
+)
+
+
 class Program:
     """One of these programs with a store and a world of its own."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import nottwice as nt
-from tests.attached_programs import ASKS, ONE, THREE, Program
+from tests.attached_programs import APPROVED, ASKS, ONE, THREE, Program
 
 
 @pytest.fixture(params=["SQLite", "JSON files"])
@@ -68,6 +68,26 @@ def test_a_keyed_call_that_was_killed_is_sent_again_with_its_key(
     program.run("after the effect")
     assert program.run() == "made {'charged': 7}"
     assert program.effects == ["7 order-7", "7 order-7"]
+
+
+def test_an_approval_that_was_given_through_the_framework_survives_a_kill(
+    tmp_path: Path, store: str
+) -> None:
+    program = Program(tmp_path, store, APPROVED)
+    program.run("after the approval")
+    assert program.effects == []
+    assert program.run() == "asked 0 made"
+    assert program.run() == "asked 0 replayed"
+    assert program.effects == ["7 None"]
+
+
+def test_an_approved_call_that_was_killed_is_in_doubt_and_not_approved_anew(
+    tmp_path: Path, store: str
+) -> None:
+    program = Program(tmp_path, store, APPROVED)
+    program.run("after the effect")
+    assert program.run().startswith("asked 0 review")
+    assert program.effects == ["7 None"]
 
 
 def test_an_idempotent_call_that_was_killed_is_sent_again(tmp_path: Path, store: str) -> None:
