@@ -5,10 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
+
+import pytest
 
 import nottwice as nt
 from nottwice.engine.clock import SystemClock
 from nottwice.guard import registry
+from nottwice.guard.attached import joining
 from nottwice.model.call import CallIdentity, CallRow
 from nottwice.model.review import Review, Verb
 from nottwice.reviews.decide import decide
@@ -104,6 +108,10 @@ class Host:
         finally:
             self.points = store.points
             store.close()
+            for joined in list(joining._joined.values()):
+                # Only this process was attached to it, and it is dead.
+                if joined.is_usable and joined.session.store is store:
+                    joined.drop()
 
     @property
     def calls(self) -> list[CallRow]:
@@ -166,3 +174,21 @@ class MortalStore(MemoryStore):
     def _check_alive(self) -> None:
         if self.dead:
             raise Killed
+
+
+def dying(ledger: nt.Ledger) -> Callable[[dict[str, Any]], None]:
+    """The body of a call in which the process of a `Host` dies, after the effect."""
+    store = ledger.store
+    assert isinstance(store, MortalStore)
+
+    def body(arguments: dict[str, Any]) -> None:
+        store.dead = True
+        store.close()
+        raise Killed
+
+    return body
+
+
+def unwanted(arguments: dict[str, Any]) -> None:
+    """The body of a call that must not be made; its failure is not taken for the tool's."""
+    pytest.fail(f"The call was made, with {arguments}")

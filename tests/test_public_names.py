@@ -46,6 +46,7 @@ PUBLIC_NAMES = [
     "Worker",
     "ask",
     "aspawn",
+    "attach",
     "backup",
     "cannot_tell",
     "current_call",
@@ -73,6 +74,25 @@ PUBLIC_NAMES = [
 # There and documented, but not for ``import *``, which would replace the builtin.
 NOT_FOR_STAR = ["map"]
 ROOMS = {
+    "adapters": [
+        "REPEAT",
+        "VERDICTS",
+        "CallResult",
+        "CallState",
+        "Handle",
+        "ToolSpec",
+        "Verdict",
+        "aanswer",
+        "abort",
+        "answer",
+        "approve",
+        "declare",
+        "reject",
+        "text_for_lost_answer",
+        "text_for_model",
+        "text_for_repeat",
+        "verdict_of",
+    ],
     "agent": ["Context", "File", "Price", "RunState", "Scratchpad"],
     "types": [
         "AsyncTool",
@@ -100,6 +120,7 @@ ROOMS = {
     "versions": ["Migration", "migrate", "migrate_all"],
 }
 MODULES = [
+    "adapters",
     "agent",
     "errors",
     "events",
@@ -248,6 +269,7 @@ def test_an_import_loads_nothing_but_the_front_door(tmp_path: Path) -> None:
 def test_a_program_that_protects_tools_does_not_load_the_other_rooms(tmp_path: Path) -> None:
     _, used = loaded_modules(tmp_path)
     others = "agent cli graphs policy recipes reviews testing types versions worker".split()
+    others.append("adapters")
     loaded = {name.split(".")[1] for name in used if name.startswith("nottwice.")}
     assert not loaded & set(others)
     assert not used & {

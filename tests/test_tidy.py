@@ -245,7 +245,7 @@ def test_an_import_against_the_direction_is_found() -> None:
         "src/nottwice/web/page.py": "from nottwice.views import runs\n",
         "src/nottwice/views/outward.py": "from nottwice.cli.render import output\n",
         "src/nottwice/cli/main.py": "from nottwice.testing import world\nimport nottwice as nt\n",
-        "src/nottwice/adapters/mcp.py": "from nottwice import tool\nfrom nottwice.guard import x\n",
+        "src/nottwice/testing/mcp.py": "from nottwice import tool\nfrom nottwice.guard import x\n",
         "src/nottwice/helpers.py": "",
     }
     assert_found(

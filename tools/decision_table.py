@@ -38,6 +38,14 @@ SITUATIONS: list[tuple[str, dict[str, object]]] = [
         "in doubt, the window is open, a person was asked and has not answered",
         {**_OVER, "window_open": True, "review_open": True, "can_verify": False},
     ),
+    (
+        "in doubt, it is idempotent without a key, the old attempt is over",
+        {**_OVER, "window_open": True, "keyless": True},
+    ),
+    (
+        "in doubt, it is idempotent without a key, the old attempt may be alive",
+        {**_ALIVE, "window_open": True, "keyless": True, "can_verify": False},
+    ),
     ("in doubt, there is no verify", {**_OVER, "can_verify": False}),
     ("in doubt, verify was not asked yet", _OVER),
     ("in doubt, verify: happened", {**_OVER, "answer": Answer.HAPPENED}),

@@ -9,9 +9,9 @@ with nt.run("ticket-7", store="agent.db"):
     refund(order_id=7, cents=4000)
 
 The names that most programs need are here. The rest is in ``nt.errors``, ``nt.agent``,
-``nt.providers``, ``nt.policy``, ``nt.recipes``, ``nt.versions``, ``nt.events``, ``nt.testing`` and
-``nt.types``. A name is imported when it is first used, so a program loads only the modules that it
-needs (P226).
+``nt.adapters``, ``nt.providers``, ``nt.policy``, ``nt.recipes``, ``nt.versions``, ``nt.events``,
+``nt.testing`` and ``nt.types``. A name is imported when it is first used, so a program loads only
+the modules that it needs (P226).
 """
 
 import importlib
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     # For editors and type checkers, which do not run ``__getattr__``. A test compares the two.
+    from nottwice import adapters as adapters
     from nottwice import agent as agent
     from nottwice import errors as errors
     from nottwice import events as events
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from nottwice.graphs.phases import phases
     from nottwice.graphs.state import goto
     from nottwice.guard.arguments.secrets import Secret
+    from nottwice.guard.attached.attach import attach
     from nottwice.guard.declare import tool
     from nottwice.guard.ledger import Ledger, run, send
     from nottwice.guard.recorded import now, random, recorded, uuid
@@ -98,6 +100,7 @@ __all__ = [
     "Worker",
     "ask",
     "aspawn",
+    "attach",
     "backup",
     "cannot_tell",
     "current_call",
@@ -142,6 +145,7 @@ _NAMES = {
     "nottwice.graphs.outcome": ("Outcome",),
     "nottwice.graphs.phases": ("phases",),
     "nottwice.graphs.state": ("goto",),
+    "nottwice.guard.attached.attach": ("attach",),
     "nottwice.guard.upkeep.backup": ("backup",),
     "nottwice.guard.declare": ("tool",),
     "nottwice.guard.ledger": ("Ledger", "run", "send"),
@@ -168,6 +172,7 @@ _NAMES = {
 }
 """Where each name is defined."""
 _ROOMS = {
+    "adapters": "nottwice.adapters",
     "agent": "nottwice.agent",
     "errors": "nottwice.errors",
     "events": "nottwice.events",

@@ -253,3 +253,13 @@ def test_a_function_that_could_never_be_called_is_refused_at_declaration(
     with pytest.raises(InvalidTool, match=text) as caught:
         made(function)
     assert "Tool 'refund' was not declared" in caught.value.message
+
+
+def test_a_path_looks_into_a_parameter_and_says_what_is_missing() -> None:
+    template = KeyTemplate("{order.id}-{order.line}", tool="ship", parameters=None, paths=True)
+    assert template.render({"order": {"id": 7, "line": "a-b"}}) == "7-a%2Db"
+    for normal in ({}, {"order": 7}, {"order": {"id": 7}}):
+        with pytest.raises(InvalidKey, match="is missing"):
+            template.render(normal)
+    with pytest.raises(InvalidTool, match="every call would have the same key"):
+        KeyTemplate("all", tool="ship", parameters=None, paths=True)

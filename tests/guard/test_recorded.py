@@ -349,3 +349,14 @@ def test_an_answer_whose_waiter_was_cancelled_is_kept(host: Host) -> None:
 
     asyncio.run(work())
     assert model.asked == 1
+
+
+def test_one_label_has_an_answer_for_each_number_of_replies() -> None:
+    ledger, asked = nt.Ledger(":memory:"), []
+    for _ in range(2):
+        with ledger.run("r"):
+            for replies in (None, 0, 1):
+                nt.recorded("model", lambda n=replies: asked.append(n), replies=replies)
+    assert asked == [None, 0, 1]
+    with ledger.run("r"), pytest.raises(nt.errors.UsageError, match="replies=-1"):
+        nt.recorded("model", lambda: asked.append(-1), replies=-1)

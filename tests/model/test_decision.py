@@ -25,6 +25,7 @@ def every_situation() -> Iterator[Facts]:
         "retry_granted": YES_NO,
         "attempt": tuple(Attempt),
         "window_open": YES_NO,
+        "keyless": YES_NO,
         "can_verify": YES_NO,
         "answer": (None, *Answer),
         "settle": tuple(Settle),
@@ -44,7 +45,7 @@ EFFECT_IN_DOUBT = [facts for facts in IN_DOUBT if facts.replay_class.effectful]
 
 
 def test_every_situation_has_a_decision() -> None:
-    assert len(ALL) == 3 * 5 * 2 * 2 * 2 * 3 * 2 * 2 * 5 * 3 * 2 * 2 * 3
+    assert len(ALL) == 3 * 5 * 2 * 2 * 2 * 3 * 2 * 2 * 2 * 5 * 3 * 2 * 2 * 3
     assert {decide(facts) for facts in ALL} == set(Action)
 
 
@@ -102,6 +103,8 @@ def test_an_effect_in_doubt_fires_only_with_a_licence() -> None:
     a proven end and settling."""
     for facts in EFFECT_IN_DOUBT:
         keyed = facts.replay_class is ReplayClass.IDEMPOTENT_WITH_KEY and facts.window_open
+        if facts.keyless:
+            keyed = keyed and facts.attempt is Attempt.OVER
         settled = (
             facts.answer is Answer.DID_NOT_HAPPEN
             and facts.attempt is Attempt.OVER
@@ -129,6 +132,12 @@ def test_a_key_is_reissued_only_while_its_window_is_open_and_never_for_an_unsafe
             assert facts.window_open
             assert facts.replay_class is ReplayClass.IDEMPOTENT_WITH_KEY
             assert facts.verdict is None
+
+
+def test_a_call_that_needs_no_key_is_not_sent_again_while_the_old_attempt_may_be_alive() -> None:
+    for facts in EFFECT_IN_DOUBT:
+        if facts.keyless and decide(facts) is Action.REISSUE:
+            assert facts.attempt is Attempt.OVER
 
 
 def test_past_its_window_a_keyed_call_is_treated_like_an_unsafe_one() -> None:

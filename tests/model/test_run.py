@@ -37,6 +37,7 @@ def test_the_words_that_ledgers_hold_stay_as_they_are() -> None:
     assert [status.value for status in RunStatus] == [
         "running",
         "waiting",
+        "idle",
         "completed",
         "failed",
         "aborted",

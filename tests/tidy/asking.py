@@ -21,6 +21,11 @@ MAY_READ = {
     (PACKAGE + "engine/calls/gate.py", "read_meter"),
     # A session keeps the store of its host, and asks it nothing here.
     (PACKAGE + "engine/session.py", "__init__"),
+    # Each only compares which store it is.
+    (PACKAGE + "guard/attached/handle.py", "_is_around"),
+    (PACKAGE + "guard/attached/joining.py", "release_all"),
+    # A person's decision: an event loop has it made in a thread (aanswer).
+    (PACKAGE + "adapters/answers.py", "answer"),
 }
 # What takes a store along without asking it anything, or opens one in the first place.
 TAKES_IT_ALONG = ("Opening", "Session", "ledger_of", "say", "tell")

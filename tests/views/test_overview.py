@@ -29,6 +29,7 @@ def test_the_overview_counts_runs_reviews_and_doubts(ledger: Ledger) -> None:
         "running": 0,
         "interrupted": 1,
         "waiting": 3,
+        "idle": 0,
         "completed": 1,
         "failed": 0,
         "aborted": 0,

@@ -27,13 +27,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tools.mutants.agent import AGENT
+from tools.mutants.attached import ATTACHED
 from tools.mutants.engine import ENGINE
 from tools.mutants.model import MODEL
 from tools.mutants.mutant import ROOT, Mutant
 from tools.mutants.store import STORE
 from tools.mutants.testing import TESTING
 
-MUTANTS: tuple[Mutant, ...] = (*MODEL, *ENGINE, *STORE, *AGENT, *TESTING)
+MUTANTS: tuple[Mutant, ...] = (*MODEL, *ENGINE, *STORE, *AGENT, *ATTACHED, *TESTING)
 COPIED = ("src", "tests", "tools", "docs", "examples", "bench", "README.md", "CHANGELOG.md")
 COPIED_TOO = ("CONTRIBUTING.md", "Makefile", "pyproject.toml")
 LIMIT_SECONDS = 600

@@ -20,7 +20,9 @@ ENGINE: tuple[Mutant, ...] = (
         file="engine/calls/approvals.py",
         old="return not -FUTURE_SECONDS <= now - decision.at <= tool",
         new="return not now - decision.at <= tool",
-        tests=("tests/engine/calls/test_approvals.py::test_an_approval_from_the_future_does_not_count",),
+        tests=(
+            "tests/engine/calls/test_approvals.py::test_an_approval_from_the_future_does_not_count",
+        ),
         why="With a clock that was put back it would never expire.",
     ),
     Mutant(
@@ -59,8 +61,8 @@ ENGINE: tuple[Mutant, ...] = (
     Mutant(
         name="an intent is recorded although a review is open",
         file="engine/calls/attempt.py",
-        old="        unless_blocked=before is None or not before.status.in_doubt,\n",
-        new="        unless_blocked=False,\n",
+        old="=not past_doubts and (before is None or not before.status.in_doubt),\n",
+        new="=False,\n",
         tests=(
             "tests/engine/calls/test_dispatch.py"
             "::test_a_receipt_is_handed_out_while_the_run_waits_though_the_call_was_expected_to_be_new",
@@ -128,7 +130,9 @@ ENGINE: tuple[Mutant, ...] = (
         file="engine/calls/gate.py",
         old="        waived = approved and charge.otherwise is RulingKind.ASK\n",
         new="        waived = approved\n",
-        tests=("tests/engine/calls/test_gate.py::test_a_persons_yes_does_not_lift_a_limit_that_denies",),
+        tests=(
+            "tests/engine/calls/test_gate.py::test_a_persons_yes_does_not_lift_a_limit_that_denies",
+        ),
         why="A person's yes to one thing would spend any amount.",
     ),
     Mutant(
@@ -136,7 +140,9 @@ ENGINE: tuple[Mutant, ...] = (
         file="engine/calls/gate.py",
         old="            if kind is RulingKind.ALLOW:\n",
         new="            if kind is RulingKind.STOP:\n",
-        tests=("tests/engine/calls/test_gate.py::test_a_limit_that_would_allow_what_exceeds_it_denies",),
+        tests=(
+            "tests/engine/calls/test_gate.py::test_a_limit_that_would_allow_what_exceeds_it_denies",
+        ),
         why="It would be no limit.",
     ),
     Mutant(

@@ -199,8 +199,7 @@ ON CONFLICT DO NOTHING
 
 -- The same for""",
         tests=(
-            "tests/store/sqlite/test_quick.py"
-            "::test_the_quick_way_follows_only_what_its_writer_saw",
+            "tests/store/sqlite/test_quick.py::test_the_quick_way_follows_only_what_its_writer_saw",
         ),
         why="Two attempts would write over each other.",
     ),
@@ -264,8 +263,7 @@ ON CONFLICT DO NOTHING
         old="flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600",
         new="flags | os.O_CLOEXEC, 0o600",
         tests=(
-            "tests/store/files/test_disk.py"
-            "::test_a_link_in_the_place_of_an_inbox_is_not_followed",
+            "tests/store/files/test_disk.py::test_a_link_in_the_place_of_an_inbox_is_not_followed",
         ),
         why="A file outside of the ledger would be written.",
     ),

@@ -22,7 +22,7 @@ from nottwice.agent.messages import Message, Role, ToolCall, ToolResult
 from nottwice.agent.order import Lane, stages_of
 from nottwice.agent.own_tools import OWN_TOOLS, BadArguments, Changes
 from nottwice.agent.state import RunState
-from nottwice.agent.toolbox import Offered, Toolbox, Wanted, own_branch, result_text, run_wide
+from nottwice.agent.toolbox import Offered, Toolbox, Wanted, result_text, run_wide
 from nottwice.agent.wording import TOLD
 from nottwice.engine.asks import Doing, Read, Together
 from nottwice.engine.asks import Invoked as Invoked
@@ -37,7 +37,7 @@ from nottwice.errors import DeniedByPolicy, RejectedByReviewer, Retryable, ToolF
 from nottwice.graphs.children import child_identity, may_be_resumed, spawning
 from nottwice.graphs.outcome import Outcome
 from nottwice.guard.declare import call_async
-from nottwice.model.call import CallIdentity
+from nottwice.model.call import CallIdentity, own_branch
 from nottwice.model.records import frozen_record
 from nottwice.model.review import Evidence, Review
 from nottwice.model.tool import Tool

@@ -14,14 +14,14 @@ from typing import Any
 from nottwice.agent import wording
 from nottwice.agent.messages import ToolCall
 from nottwice.agent.state import RunState, is_state
-from nottwice.agent.toolbox import own_branch, run_wide
+from nottwice.agent.toolbox import run_wide
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.doubts.blocking import written_call
 from nottwice.engine.session import Scope
 from nottwice.engine.stepping.steps import SPAWN
 from nottwice.graphs.children import lost_child, may_be_resumed, spawn_identity
 from nottwice.model import values
-from nottwice.model.call import CallIdentity, CallRow, CallStatus
+from nottwice.model.call import CallIdentity, CallRow, CallStatus, own_branch
 from nottwice.model.failure import Failure
 from nottwice.model.graphs.graph import split_graph_id
 from nottwice.model.records import frozen_record

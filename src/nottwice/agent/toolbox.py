@@ -31,10 +31,10 @@ from nottwice.graphs.declare import Graph
 from nottwice.model.call import (
     FIRST_CHECKPOINT,
     ROOT_NODE,
-    CallIdentity,
     ResultKind,
-    branch_node,
     check_id,
+    following,
+    own_branch,
 )
 from nottwice.model.records import frozen_record
 from nottwice.model.tool import Tool
@@ -167,7 +167,7 @@ def _in_new_words(
         earlier = known.get(request.identity.call_id)
         if earlier is None or earlier["outcome"] not in ("failed", "unavailable"):
             return request, earlier
-        identity = _following(request.identity)
+        identity = following(request.identity)
         if identity.call_id not in known and not other_words(
             request.tool, call_of(state, earlier), call
         ):
@@ -176,11 +176,6 @@ def _in_new_words(
         if key == request.identity.call_id:
             key = identity.call_id
         request = replace(request, identity=identity, key=key)
-
-
-def _following(failed: CallIdentity) -> CallIdentity:
-    """Return the identity of the same effect after a call that failed without effect."""
-    return failed._replace(node_id=branch_node(ROOT_NODE, int(failed.call_id[:12], 16)))
 
 
 def _why_ask(state: RunState, earlier: Mapping[str, Any], label: str) -> str:
@@ -199,12 +194,6 @@ def run_wide(scope: Scope) -> Scope:
     It is the same in all versions, so that a migrated run does not repeat what a model asked for.
     """
     return Scope(scope.session, ROOT_NODE, FIRST_CHECKPOINT)
-
-
-def own_branch(identity: CallIdentity) -> CallIdentity:
-    """Return the same call in its own branch: if it waits for a person, it stops no other call."""
-    index = int(identity.input_hash[:8], 16)
-    return identity._replace(node_id=branch_node(ROOT_NODE, index))
 
 
 def result_text(tool: Tool, value: Any) -> str:

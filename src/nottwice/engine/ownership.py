@@ -105,6 +105,9 @@ class Opening:
     """Asked between two nodes: whether to hand the run back so that another process continues."""
     bound: str | None = None
     """The graph that the caller has the code for. A run of another graph is not touched."""
+    joins: bool = False
+    """Parts of a program attach to the run. A doubt about one call is the affair of the part that
+    asks for this call, so it does not keep the others out (P241)."""
     as_it_is: bool = False
     """Keep the status, the failure and the waits of the run, because none of its code will run."""
 
@@ -134,7 +137,7 @@ def claim(opening: Opening) -> Doing[Session]:
         yield from _look_around(session)
         yield from tampered.look_at_seals(session)
         yield from restored.hold_if_copied(session)
-        yield from reconcile.reconcile_all(session)
+        yield from reconcile.reconcile_all(session, for_all=not opening.joins)
     except LedgerTampered as found:
         try:
             raise (yield from tampered.hold(session, found, release=True)) from None
@@ -219,6 +222,7 @@ def _claim_in_store(
             cadence=opening.cadence,
             lists_tools=opening.lists_tools,
             told_to_stop=opening.told_to_stop,
+            joins=opening.joins,
             driving=driving,
         )
 
@@ -403,6 +407,8 @@ def _release_as_it_is(
     status = _last_status(waits, error, failure, interrupted=interrupted)
     if isinstance(error, RunAborted):
         status = RunStatus.ABORTED
+    elif status is RunStatus.COMPLETED and (yield from _is_between_turns(session)):
+        status = RunStatus.IDLE
     unneeded: tuple[ReviewWrite, ...] = ()
     if status is RunStatus.COMPLETED:
         unneeded = _unneeded(session, reviews, session.clock.now())
@@ -453,6 +459,19 @@ def _last_status(
         return RunStatus.FAILED
     # What stopped it may be gone by now: then it can be resumed. Only its end completes a run.
     return RunStatus.COMPLETED if error is None and not interrupted else RunStatus.RUNNING
+
+
+def _is_between_turns(session: Session) -> Doing[bool]:
+    """Whether a run that ended without an error is only idle (P248).
+
+    Parts of a program were attached to it, or a call of such a part is still in doubt: its caller
+    has not come back yet. A completed run has no call in doubt.
+    """
+    if session.joins or session.run.graph_id is not None:
+        return session.joins
+    if not session.standing.in_doubt:
+        return False
+    return bool((yield Read(lambda store: store.calls_in_doubt(session.run_id))))
 
 
 def _unneeded(session: Session, reviews: Sequence[Review], now: float) -> tuple[ReviewWrite, ...]:

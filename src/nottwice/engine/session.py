@@ -63,6 +63,8 @@ class Scope:
     checkpoint_id: str = FIRST_CHECKPOINT
     steps: tuple[StepState, ...] = ()
     """Open steps, innermost first."""
+    heeds_own_reviews_only: bool = False
+    """A doubt about another call does not hold back new effects here (P241)."""
 
 
 current_scope: contextvars.ContextVar[Scope | None] = contextvars.ContextVar(
@@ -102,6 +104,7 @@ class Session:
         cadence: Cadence = AT_EFFECTS,
         lists_tools: bool = False,
         told_to_stop: Callable[[], bool] | None = None,
+        joins: bool = False,
         driving: object | None = None,
     ) -> None:
         self.store = host.store
@@ -123,6 +126,8 @@ class Session:
         """When pending writes get their own commit."""
         self.told_to_stop = told_to_stop or _never
         """Whether the driver wants to hand the run back between two nodes."""
+        self.joins = joins
+        """Whether parts of a program attach to the run and leave it between their turns."""
         self.pending = PendingWrites(self._flush_soon)
         self.in_flight = InFlightCalls()
         self.stops = Stops()

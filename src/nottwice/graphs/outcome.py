@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar, cast
 
 from nottwice.model.call import child_node
 from nottwice.model.failure import Failure
@@ -24,7 +24,8 @@ Status = Literal["queued", "running", "waiting", "completed", "failed", "aborted
 
 def status_text(run: RunRecord) -> Status:
     """The status of a run, in the word that programs compare with."""
-    return "queued" if run.is_queued else run.status.value
+    # A run of a graph is never idle: programs do not attach to it.
+    return "queued" if run.is_queued else cast("Status", run.status.value)
 
 
 @frozen_record(frozen=True, slots=True)

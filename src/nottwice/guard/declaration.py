@@ -73,12 +73,17 @@ class Declaration:
         self.redact = redact
         self.rate = None if rate is None else check_id(rate, what=f"Tool {tool!r}: rate")
 
-    def check(self, name: str, kind: ReplayClass) -> None:
+    def check(self, name: str, kind: ReplayClass, *, keyless: bool = False) -> None:
         """Check T2: key and window belong to one class, and verify to effects."""
         self._check_hooks(name)
         self._check_keep(name)
         for what, value in (("key", self.key), ("window", self.window)):
-            if kind.keyed and value is None:
+            if keyless and value is not None:
+                raise InvalidTool(
+                    f"Tool {name!r} was not declared: an idempotent tool needs no {what}. Leave "
+                    f"{what}= out, or choose idempotent_with_key."
+                )
+            if kind.keyed and not keyless and value is None:
                 raise InvalidTool(
                     f"Tool {name!r} was not declared: {kind.value} needs {what}=... "
                     + _NEEDED[what]

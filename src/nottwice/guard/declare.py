@@ -13,7 +13,18 @@ import inspect
 import logging
 import operator
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, Concatenate, Literal, NoReturn, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import (
+    Any,
+    Concatenate,
+    Final,
+    Literal,
+    NoReturn,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    cast,
+    overload,
+)
 
 from nottwice.engine.calls.dispatch import perform
 from nottwice.engine.calls.in_flight import InFlight
@@ -164,7 +175,7 @@ def tool(
 
 @overload
 def tool(
-    replay_class: Literal["unsafe_on_replay"],
+    replay_class: Literal["unsafe_on_replay", "idempotent"],
     *,
     name: str | None = None,
     verify: VerifyHook | None = None,
@@ -190,7 +201,8 @@ def tool(replay_class: Any = None, **declared: Any) -> Any:
     """Declare a tool and what a second run of it does to the world.
 
     ``replay_class`` is ``"pure"`` (nothing), ``"idempotent_with_key"`` (nothing, if the upstream
-    gets the same key inside its window) or ``"unsafe_on_replay"`` (it happens again).
+    gets the same key inside its window), ``"idempotent"`` (nothing, without any key, as for a PUT)
+    or ``"unsafe_on_replay"`` (it happens again).
 
     For keyed tools, both required:
         key: a template such as ``"refund-{order_id}"``, a function of the parameters, or
@@ -235,7 +247,7 @@ def _shown_signature() -> inspect.Signature:
     replay_class = inspect.Parameter(
         "replay_class",
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
-        annotation='Literal["pure", "idempotent_with_key", "unsafe_on_replay"]',
+        annotation='Literal["pure", "idempotent_with_key", "idempotent", "unsafe_on_replay"]',
     )
     options = list(inspect.signature(Declaration).parameters.values())[1:]
     return inspect.Signature([replay_class, *options], return_annotation="Protector")
@@ -247,10 +259,11 @@ cast("Any", tool).__signature__ = _shown_signature()
 def _protect(function: Callable[..., Any], replay_class: object, words: dict[str, Any]) -> Any:
     given = words.get("name")
     name: str = getattr(function, "__name__", "?") if given is None else given
-    kind = _replay_class(name, replay_class)
+    kind = read_replay_class(name, replay_class)
     _check_function(function, name)
     declared = read_declaration(name, words)
-    declared.check(name, kind)
+    keyless = replay_class == KEYLESS
+    declared.check(name, kind, keyless=keyless)
     requests = Requests(function, name=name, declared=declared, key=declared.key)
     record = Tool(
         name=requests.name,
@@ -265,6 +278,7 @@ def _protect(function: Callable[..., Any], replay_class: object, words: dict[str
         schemas=requests.signature.schemas,
         key_text=requests.key_text,
         window_seconds=_duration(declared.window, name, "window"),
+        keyless=keyless,
         verify=declared.verify,
         settles_seconds=_duration(declared.settles, name, "settles"),
         classify=declared.classify,
@@ -288,7 +302,7 @@ def _protect(function: Callable[..., Any], replay_class: object, words: dict[str
     )
     requests.tool = record
     protected = (_async_twin if record.is_async else _sync_twin)(function, requests)
-    protected.definition = Definition(function, {**words, "replay_class": kind})
+    protected.definition = Definition(function, {**words, "replay_class": kind, KEYLESS: keyless})
     registry.register(protected, record)
     return protected
 
@@ -442,7 +456,14 @@ def _dress(function: Callable[..., Any], requests: Requests, entrance: Callable[
     return protected
 
 
-def _replay_class(name: str, given: object) -> ReplayClass:
+KEYLESS: Final = "idempotent"
+"""The word for a tool that is idempotent without a key."""
+
+
+def read_replay_class(name: str, given: object) -> ReplayClass:
+    """Return the replay class that a word names. Raises UnclassifiedTool."""
+    if given == KEYLESS:
+        return ReplayClass.IDEMPOTENT_WITH_KEY
     if isinstance(given, ReplayClass):
         return given
     try:
@@ -452,14 +473,15 @@ def _replay_class(name: str, given: object) -> ReplayClass:
 
 
 def _refuse_unclassified(name: str, given: object) -> NoReturn:
-    choices = [kind.value for kind in ReplayClass]
+    choices = [*(kind.value for kind in ReplayClass), KEYLESS]
     near = difflib.get_close_matches(str(given), choices, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     said = "has no replay class" if given is None else f"has the unknown replay class {given!r}"
     raise UnclassifiedTool(
         f"Tool {name!r} {said} and was not declared.{hint} Choose what a second run of it does: "
         "'pure' (it only reads), 'idempotent_with_key' (the upstream recognises a key and does "
-        "nothing twice) or 'unsafe_on_replay' (it would happen twice). "
+        "nothing twice), 'idempotent' (twice is like once, without a key) or 'unsafe_on_replay' "
+        "(it would happen twice). "
         "Example: @nt.tool('unsafe_on_replay')",
         tool=name,
     )

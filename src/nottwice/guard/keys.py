@@ -8,6 +8,7 @@ two answers differ. All of this happens before anything runs.
 from __future__ import annotations
 
 import copy
+import hashlib
 import inspect
 import string
 from collections.abc import Callable, Collection, Mapping
@@ -32,13 +33,17 @@ class KeyTemplate:
         text: str,
         *,
         tool: str,
-        parameters: Collection[str],
+        parameters: Collection[str] | None,
         volatile: Collection[str] = (),
         secret: Collection[str] = (),
+        paths: bool = False,
     ) -> None:
+        """``parameters``: None if they are not known. ``paths``: ``{order.id}`` looks into
+        ``order``."""
         self.text = text
         self._tool = tool
-        self._parts = _parse(text, tool)
+        self._paths = paths
+        self._parts = _parse(text, tool, paths=paths)
         self._fields = [name for _, name in self._parts if name is not None]
         self._check_fields(parameters, volatile, secret)
         self._check_literals()
@@ -54,11 +59,15 @@ class KeyTemplate:
         return check_key("".join(pieces), tool=self._tool)
 
     def _check_fields(
-        self, parameters: Collection[str], volatile: Collection[str], secret: Collection[str]
+        self,
+        parameters: Collection[str] | None,
+        volatile: Collection[str],
+        secret: Collection[str],
     ) -> None:
-        usable = [name for name in parameters if name not in volatile and name not in secret]
+        known = parameters or ()
+        usable = [name for name in known if name not in volatile and name not in secret]
         hint = f"Its parameters are: {', '.join(usable) or 'none'}."
-        for name in self._fields:
+        for name in (field.partition(".")[0] for field in self._fields):
             if name in volatile:
                 raise self._invalid(
                     f"it uses {name!r}, which is volatile (declared so, or not in once_per): the "
@@ -69,9 +78,9 @@ class KeyTemplate:
                 raise self._invalid(
                     f"it uses {name!r}, which is secret, and a key is recorded and sent. {hint}"
                 )
-            if name not in parameters:
+            if parameters is not None and name not in parameters:
                 raise self._invalid(f"the tool has no parameter {name!r}. {hint}")
-        if usable and not self._fields:
+        if (usable or parameters is None) and not self._fields:
             raise self._invalid(f"every call would have the same key. Add a parameter. {hint}")
 
     def _check_literals(self) -> None:
@@ -100,9 +109,14 @@ class KeyTemplate:
         return frozenset(found | {"%"})
 
     def _render_field(self, name: str, normal: Mapping[str, Any]) -> str:
-        if name not in normal:
-            raise self._unusable(name, "is not plain data")
-        value = normal[name]
+        first, *inside = name.split(".")
+        if first not in normal:
+            raise self._unusable(name, "is missing" if self._paths else "is not plain data")
+        value = normal[first]
+        for part in inside:
+            if type(value) is not dict or part not in value:
+                raise self._unusable(name, "is missing")
+            value = value[part]
         if type(value) is str:
             return value
         if type(value) is float and value.is_integer():
@@ -200,6 +214,13 @@ def stable_key(function: Callable[..., Any], arguments: Mapping[str, Any], *, to
     return check_key(first, tool=tool)
 
 
+def repeated_key(key: str, label: str | None, *, tool: str) -> str:
+    """Return the key of a deliberate repeat: the upstream must not take it for the first call."""
+    if label is None:
+        return key
+    return check_key(f"{key}#{hashlib.sha256(label.encode()).hexdigest()[:12]}", tool=tool)
+
+
 def check_key(key: object, *, tool: str) -> str:
     """Refuse a key that an upstream could not accept, or could mistake for another key."""
     fault = _fault_of(key)
@@ -221,7 +242,7 @@ _KINDS = {
 }
 
 
-def _parse(text: str, tool: str) -> list[tuple[str, str | None]]:
+def _parse(text: str, tool: str, *, paths: bool) -> list[tuple[str, str | None]]:
     """Split the template into pairs of literal text and the field after it, if there is one."""
     parts: list[tuple[str, str | None]] = []
     literal = ""
@@ -231,7 +252,8 @@ def _parse(text: str, tool: str) -> list[tuple[str, str | None]]:
             if name is None:
                 # The piece ends in a doubled brace, and the literal text continues after it.
                 continue
-            if form or conversion or not name.isidentifier():
+            names = name.split(".") if paths else [name]
+            if form or conversion or not all(map(str.isidentifier, names)):
                 raise _invalid_template(text, tool, f"{{{name}}} is not just a parameter's name")
             parts.append((literal, name))
             literal = ""

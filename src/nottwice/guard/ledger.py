@@ -21,6 +21,8 @@ from nottwice.engine.drivers import USUAL
 from nottwice.engine.events import Listener, listen
 from nottwice.engine.host import Driver, FindKeys, Policy
 from nottwice.errors import StoreError, UnknownRun, UsageError
+from nottwice.guard.attached import joining
+from nottwice.guard.attached.handle import Handle, attached
 from nottwice.guard.check.importing import check_not_importing
 from nottwice.guard.frames import shows_one_frame
 from nottwice.guard.run import Run
@@ -201,6 +203,23 @@ class Ledger:
             cadence=_cadence(run_id, checkpoints),
         )
 
+    def attach(
+        self,
+        run_id: str | None = None,
+        *,
+        acquire_timeout: Duration | None = "10s",
+        settle_timeout: Duration = "60s",
+        policy: Policies = None,
+    ) -> Handle:
+        """Return a handle of a run, to be entered with ``with`` or ``async with``: ``nt.attach``.
+
+        ``run_id``: None means the run around this code.
+        """
+        host = self.with_policies(read_policies(policy))
+        wait_seconds = timeout_seconds(acquire_timeout, what="acquire_timeout")
+        patience_seconds = parse_duration(settle_timeout, what="settle_timeout")
+        return attached(host, run_id, wait_seconds, patience_seconds)
+
     def with_policies(self, policies: tuple[Policy, ...]) -> Ledger:
         """Return the same ledger with these policies in addition."""
         asked = joined(self.policies, policies)
@@ -287,6 +306,7 @@ class Ledger:
 
     def close(self) -> None:
         """Close the ledger. Everything reported as durable stays durable."""
+        joining.release_all(self._store)
         self.store.close()
 
     def __enter__(self) -> Ledger:

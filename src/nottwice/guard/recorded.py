@@ -57,29 +57,40 @@ def random(*, label: str | None = None) -> float:
 
 @overload
 def recorded(
-    label: str, ask: Callable[[], Coroutine[Any, Any, T]], *, returns: Any = None
+    label: str,
+    ask: Callable[[], Coroutine[Any, Any, T]],
+    *,
+    replies: int | None = None,
+    returns: Any = None,
 ) -> Coroutine[Any, Any, T]: ...
 
 
 @overload
-def recorded(label: str, ask: Callable[[], T], *, returns: Any = None) -> T: ...
+def recorded(
+    label: str, ask: Callable[[], T], *, replies: int | None = None, returns: Any = None
+) -> T: ...
 
 
-def recorded(label: str, ask: Callable[[], Any], *, returns: Any = None) -> Any:
+def recorded(
+    label: str, ask: Callable[[], Any], *, replies: int | None = None, returns: Any = None
+) -> Any:
     """Ask for something once, such as a model's reply, and get the same answer in every resume.
 
     ``label`` identifies the answer in its step, in its tool's call, or in the run outside both:
     one label is one answer. ``ask`` is called without arguments. If it is an ``async def``, await
     what this returns. An exception that it raises is not recorded: the next resume asks again.
-    ``returns``: the type of an answer that is not plain data, if ``ask`` has no annotation.
+    ``replies``: how many model replies the conversation has so far. With it, one label and number
+    are one answer, so a loop needs no label of its own for each reply. ``returns``: the type of an
+    answer that is not plain data, if ``ask`` has no annotation.
     Durable: the answer, before it is returned.
     """
     label = check_id(label, what="The label of nt.recorded")
     _check_function(label, ask)
+    check_replies(replies)
     tool = _asking(label, ask, returns)
     if tool.is_async:
-        return _recorded_async(tool, label)
-    request = _labelled(tool, label)
+        return _recorded_async(tool, label, replies)
+    request = _labelled(tool, label, replies)
     return drive(perform(request, current_attempt.get()), request.scope.session).value
 
 
@@ -94,15 +105,26 @@ def _check_function(label: str, given: Any) -> None:
         )
 
 
-async def _recorded_async(tool: Tool, label: str) -> Any:
+def check_replies(replies: Any) -> None:
+    """Refuse what is no number of model replies."""
+    if replies is not None and (type(replies) is not int or replies < 0):
+        raise UsageError(
+            f"replies={replies!r} is no number of model replies. Nothing was done. Count the "
+            "replies that the conversation has: replies=0 before the first one."
+        )
+
+
+async def _recorded_async(tool: Tool, label: str, replies: int | None) -> Any:
     # Not before it is awaited, because it may be awaited in a branch of nt.gather.
-    return (await call_async(_labelled(tool, label))).value
+    return (await call_async(_labelled(tool, label, replies))).value
 
 
-def _labelled(tool: Tool, label: str) -> Request:
+def _labelled(tool: Tool, label: str, replies: int | None) -> Request:
     scope = scope_of(f"nt.recorded({label!r}, ...)")
     attempt = current_attempt.get()
-    told = {"label": label}
+    told: dict[str, Any] = {"label": label}
+    if replies is not None:
+        told["replies"] = replies
     if attempt is not None and attempt.row is not None:
         # Two calls of one tool ask for two things, even if its body uses the same label.
         told["inside"] = attempt.row.call_id

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import inspect
 import sys
 from collections.abc import Callable, Mapping
@@ -17,7 +16,7 @@ from nottwice.guard.arguments.changed import ChangeWatch
 from nottwice.guard.arguments.covering import Covered, cover
 from nottwice.guard.arguments.secrets import Shape
 from nottwice.guard.declaration import Declaration
-from nottwice.guard.keys import KeyFunction, KeyTemplate, check_key
+from nottwice.guard.keys import KeyFunction, KeyTemplate, repeated_key
 from nottwice.guard.plain_data.codec import Codec
 from nottwice.guard.plain_data.results import Results
 from nottwice.model import values
@@ -105,7 +104,7 @@ class Requests:
             key=key,
             label=label,
             retry=retry,
-            trace_id=_trace_id(),
+            trace_id=trace_id(),
             clear_json=None if covered is None else covered.clear_json,
             secrets=None if covered is None else covered.secrets,
         )
@@ -166,11 +165,7 @@ class Requests:
             key = self._key.render(bound.normal)
         else:
             key = self._key.render(bound.values)
-        if label is not None:
-            # The upstream must not take a deliberate repeat for the first call.
-            key = f"{key}#{hashlib.sha256(label.encode()).hexdigest()[:12]}"
-            return check_key(key, tool=self.name)
-        return key
+        return repeated_key(key, label, tool=self.name)
 
     def _read_key(self, key: str | Callable[..., str]) -> None:
         parameters = self.signature.parameter_names()
@@ -268,7 +263,7 @@ def _is_method(function: Callable[..., Any]) -> bool:
     return bool(parameters) and parameters[0] in ("self", "cls")
 
 
-def _trace_id() -> str | None:
+def trace_id() -> str | None:
     """Return the trace that this call belongs to, if the process traces at all (O3)."""
     tracing = sys.modules.get("opentelemetry.trace")
     if tracing is None:

@@ -7,8 +7,10 @@ import contextvars
 import logging
 import os
 import threading
+from collections.abc import Callable
 from concurrent.futures import wait
 from types import TracebackType
+from typing import ParamSpec, TypeVar
 
 from nottwice.engine import ownership
 from nottwice.engine.asks import Doing, Read
@@ -17,8 +19,9 @@ from nottwice.engine.hiding import classify
 from nottwice.engine.host import Host
 from nottwice.engine.plain_version import check_version
 from nottwice.engine.session import Scope, Session, current_scope
-from nottwice.errors import NottwiceError, UsageError
+from nottwice.errors import NotInRun, NottwiceError, UsageError
 from nottwice.guard import registry
+from nottwice.guard.attached.binding import bound
 from nottwice.guard.check.importing import check_not_importing
 from nottwice.guard.frames import without_our_frames
 from nottwice.model.call import check_id
@@ -27,6 +30,8 @@ from nottwice.model.graphs.graph import Version
 from nottwice.model.run import RunStatus
 from nottwice.model.saving.cadence import AT_EFFECTS, Cadence
 
+P = ParamSpec("P")
+R = TypeVar("R")
 log = logging.getLogger("nottwice")
 _claims: set[asyncio.Future[Session]] = set()
 """Claims in progress, kept here because an event loop does not keep its tasks alive."""
@@ -63,6 +68,22 @@ class Run:
 
     def __repr__(self) -> str:
         return f"<Run {self.id!r}{'' if self._session is None else ', open'}>"
+
+    def bind(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Return the function with this run around it, for code whose context does not know it.
+
+        Sync functions, ``async def`` and async generators work alike, in any thread or task (P246).
+        """
+        return bound(function, self._bound_session)
+
+    def _bound_session(self) -> Session:
+        if self._session is None:
+            raise NotInRun(
+                f"The block of run {self.id!r} is not open. Nothing was done. Call what bind "
+                "returned inside the block."
+            )
+        self._session.check_usable()
+        return self._session
 
     def __enter__(self) -> Run:
         try:

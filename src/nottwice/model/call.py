@@ -317,6 +317,20 @@ def branch_node(parent: str, index: int) -> str:
     return f"{parent}[{index}]"
 
 
+def own_branch(identity: CallIdentity) -> CallIdentity:
+    """Return the same call in its own branch: if it waits for a person, it stops no other call.
+
+    This is where a call belongs that a model asked for, wherever the code happens to be.
+    """
+    index = int(identity.input_hash[:8], 16)
+    return identity._replace(node_id=branch_node(ROOT_NODE, index))
+
+
+def following(failed: CallIdentity) -> CallIdentity:
+    """Return the identity of the same effect after a call that failed without effect (P213)."""
+    return failed._replace(node_id=branch_node(ROOT_NODE, int(failed.call_id[:12], 16)))
+
+
 def child_checkpoint(parent: str, at: str | int | None) -> str:
     """Return the checkpoint id of a visit. Each level adds one segment, so that no two collide."""
     return f"{parent}/{'' if at is None else _escape(str(at))}"

@@ -1,7 +1,8 @@
 """What to do about a call: one pure function (D1).
 
 Promises kept here: P2 (an unsafe call in doubt is never run again without proof or a person), P3 (a
-keyed call is reissued only with its stored key, inside its window), P4 (``verify`` may only confirm
+keyed call is reissued only with its stored key, inside its window), P247 (a call that needs no key
+is reissued only once its old attempt is over), P4 (``verify`` may only confirm
 while the old attempt may be alive), P130 (nothing is sent past an open review).
 
 An expired lease or a fence is not enough, because a paused worker wakes up and fires, fenced or
@@ -68,7 +69,9 @@ class Facts:
     """A FAILED call has attempts left, or the caller asked for a retry by name."""
     attempt: Attempt = Attempt.OVER
     window_open: bool = False
-    """A key is recorded and the upstream still remembers it."""
+    """A key is recorded and the upstream still remembers it, or no key is needed."""
+    keyless: bool = False
+    """It is idempotent without a key: no key is sent, and its window never closes (P247)."""
     can_verify: bool = False
     answer: Answer | None = None
     settle: Settle = Settle.NOT_DECLARED
@@ -135,7 +138,10 @@ def _decide_in_doubt(facts: Facts) -> Action:
         case _:
             assert_never(facts.verdict)
     if facts.replay_class.keyed and facts.window_open and not facts.review_open:
-        return Action.REISSUE
+        # Without a key, the upstream cannot tell a late first request from a newer one: it would
+        # put the old value back.
+        if not facts.keyless or facts.attempt is Attempt.OVER:
+            return Action.REISSUE
     return _decide_by_answer(facts)
 
 

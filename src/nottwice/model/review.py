@@ -184,6 +184,12 @@ class Review:
         return self.status is ReviewStatus.DECIDED and verb is not Verb.ACCEPT
 
     @property
+    def is_about_one_call(self) -> bool:
+        """Whether it asks what one call did, and so says nothing about the rest of the run."""
+        verb = self.decision.verb if self.decision is not None else None
+        return self.kind in (ReviewKind.IN_DOUBT, ReviewKind.RESULT) and verb is not Verb.ABORT
+
+    @property
     def is_licence(self) -> bool:
         """Whether it allows one more attempt that has not been made yet."""
         verb = self.decision.verb if self.decision is not None else None

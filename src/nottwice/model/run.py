@@ -20,12 +20,16 @@ CANCEL: Final = "nottwice.cancel"
 class RunStatus(enum.Enum):
     """The status of a run. A RUNNING run whose holder is dead was interrupted.
 
+    IDLE is a run between two turns: the programs that were attached to it have left, and may come
+    back. It waits for nothing, and is not over (P248).
+
     REMOVED is the tombstone of a run that retention has removed in whole or in part. It can never
     be opened again, because its receipts are gone and its effects would happen a second time (L8).
     """
 
     RUNNING = "running"
     WAITING = "waiting"
+    IDLE = "idle"
     COMPLETED = "completed"
     FAILED = "failed"
     ABORTED = "aborted"

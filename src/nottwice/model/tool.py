@@ -11,13 +11,15 @@ from datetime import timedelta
 from typing import Any, Literal
 
 from nottwice.durations import read_duration
-from nottwice.errors import InvalidTool
+from nottwice.errors import InvalidTool, UsageError
+from nottwice.model.answers import GivenAnswer
 from nottwice.model.call import Call, StoredResult
 from nottwice.model.decision import Answer
 from nottwice.model.failure import Classifier
 from nottwice.model.records import frozen_record
 from nottwice.model.replay_class import ReplayClass
 from nottwice.model.retry import RetryPolicy
+from nottwice.model.review import Verb
 
 Duration = str | timedelta
 """A duration: ``"24h"``, or a timedelta. A bare number would be read as hours and mean seconds."""
@@ -34,6 +36,24 @@ class Verification:
 
     answer: Answer
     result: Any = None
+
+    def payload(self, review_id: str, *, by: str, why: str) -> dict[str, Any]:
+        """Return this as the answer of a person to a review, to be sent through a framework.
+
+        ``nt.adapters.answer`` decides the review with it. Only ``happened`` and ``did_not_happen``
+        are answers.
+        """
+        if self.answer not in _VERBS:
+            raise UsageError(
+                f"{self.answer.value!r} decides nothing. Nothing was decided. Answer with "
+                "nt.happened(result) or nt.did_not_happen(), or leave the review open."
+            )
+        has_result = self.answer is Answer.HAPPENED
+        told = GivenAnswer(review_id, _VERBS[self.answer], by, why, self.result, has_result)
+        return told.payload()
+
+
+_VERBS = {Answer.HAPPENED: Verb.HAPPENED, Answer.DID_NOT_HAPPEN: Verb.DID_NOT_HAPPEN}
 
 
 def happened(result: Any) -> Verification:
@@ -76,6 +96,8 @@ class Tool:
     """The JSON schemas of its arguments, as one object, and of its result. None: anything."""
     key_text: str | None = None
     window_seconds: float | None = None
+    keyless: bool = False
+    """It is idempotent without a key, as a PUT is (P247)."""
     verify: Callable[[Call], Any] | None = None
     settles_seconds: float | None = None
     classify: Classifier | None = None

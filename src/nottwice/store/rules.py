@@ -424,6 +424,8 @@ def open_reviews(data: MemoryData, workflow_id: str | None) -> list[Review]:
 
 
 _OVER = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.ABORTED, RunStatus.REMOVED)
+# An idle run may have another turn, and so may a completed one. Neither is kept for ever.
+_MAY_EXPIRE = (*_OVER, RunStatus.IDLE)
 
 
 def ready_since(data: MemoryData, run: RunRecord, *, now: float) -> float | None:
@@ -458,7 +460,7 @@ def is_run_of(graph_id: str | None, graph: str) -> bool:
 
 def is_expired(run: RunRecord, *, ended_before: float, due_before: float) -> bool:
     """Whether retention should look at a run, and so at the runs that it spawned."""
-    if run.root_id is not None or run.status not in _OVER:
+    if run.root_id is not None or run.status not in _MAY_EXPIRE:
         return False
     if run.status is RunStatus.REMOVED:
         return run.wake_at is not None and run.wake_at <= due_before

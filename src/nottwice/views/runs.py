@@ -37,6 +37,7 @@ STATES = (
     "running",
     INTERRUPTED,
     "waiting",
+    "idle",
     "completed",
     "failed",
     "aborted",
@@ -100,7 +101,7 @@ class RunView:
 
     run_id: Annotated[str, "the id that the user chose"]
     state: Annotated[
-        str, "queued, running, interrupted, waiting, completed, failed, aborted or removed"
+        str, "queued, running, interrupted, waiting, idle, completed, failed, aborted or removed"
     ]
     started_at: Annotated[Timestamp, "when it was first opened"]
     updated_at: Annotated[Timestamp, "when its state last changed"]

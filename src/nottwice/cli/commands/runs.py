@@ -47,7 +47,8 @@ def runs(
 
     A run is *queued* until a worker starts it. It is *interrupted* when its status is running and
     its process is dead: run your program again, and it continues. It is *waiting* when a
-    person must decide, or for a time, an event or a child run; the last column says for what.
+    person must decide, or for a time, an event or a child run; the last column says for what. It is
+    *idle* between two turns of a conversation.
 
     With --by-version: per version of a graph how many runs are open, since when, what they wait
     for, and with --app which deployed version takes them and whether its code can be removed.

@@ -134,7 +134,7 @@ def _need(
         reviews=(*writes, ReviewWrite(review)),
         # Other branches may still be working. All reasons are written when the run is left.
         run=RunUpdate(RunStatus.RUNNING, now, waits=(stops.wait_for(review),)),
-        unless_blocked=True,
+        unless_blocked=not scope.heeds_own_reviews_only,
     )
     session.say("ask for approval", intent, f"review={review.review_id}")
     return _still_open(scope, review)

@@ -65,12 +65,14 @@ def attempt(
     reviews: tuple[ReviewWrite, ...] = (),
     charges: tuple[ChargeWrite, ...] = (),
     expected: bool = False,
+    past_doubts: bool = False,
 ) -> Doing[Attempted]:
     """Record ``intent``, invoke the tool, record the outcome.
 
     ``expected``: the call was not looked up and is only expected to be new. The commit of the
-    intent decides, and the decision is logged here. Durable: the intent before the tool is invoked;
-    the outcome before this returns.
+    intent decides, and the decision is logged here. ``past_doubts``: doubts about other calls do
+    not hold it back (P241). Durable: the intent before the tool is invoked; the outcome before this
+    returns.
     """
     mine.begun = True
     yield from session.commit(
@@ -78,7 +80,7 @@ def attempt(
         reviews=reviews,
         run=RunUpdate(RunStatus.RUNNING, intent.started_at) if reviews else None,
         # Another attempt at a call in doubt is not a new effect, so its review does not block it.
-        unless_blocked=before is None or not before.status.in_doubt,
+        unless_blocked=not past_doubts and (before is None or not before.status.in_doubt),
         charges=charges,
     )
     mine.row = intent

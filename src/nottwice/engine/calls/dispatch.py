@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from nottwice.engine import events
@@ -79,6 +80,7 @@ class _Dispatch:
         "error",
         "looked",
         "mine",
+        "past_doubts",
         "request",
         "retry",
         "row",
@@ -97,6 +99,8 @@ class _Dispatch:
         self.retry = request.retry
         self.error: BaseException | None = None
         self.blocked_by: tuple[Review, ...] = ()
+        self.past_doubts = False
+        """Whether only doubts about other calls are open, which do not hold this call back."""
 
     def decide(self) -> Action:
         row = self.row
@@ -216,11 +220,15 @@ class _Dispatch:
                 reviews=permit.reviews,
                 charges=permit.charges,
                 expected=not self.looked and row is None,
+                past_doubts=self.past_doubts,
             )
         except Blocked as blocked:
             if row is None and not self.looked:
                 # A receipt is returned whatever the run waits for.
                 yield from self.load()
+                return None
+            if self._may_pass(blocked.reviews):
+                self.past_doubts = True
                 return None
             # Unused decisions may lift the block. An open review raises.
             yield from reconcile.raise_if_blocked(session, refused=intent)
@@ -238,6 +246,12 @@ class _Dispatch:
             raise
         self.retry = False
         return attempted
+
+    def _may_pass(self, reviews: Sequence[Review]) -> bool:
+        """Whether these reviews are the affair of other calls (P241)."""
+        return self.request.scope.heeds_own_reviews_only and all(
+            one.is_about_one_call and one.identity != self.request.identity for one in reviews
+        )
 
     def _next_intent(self, row: CallRow | None) -> Doing[CallRow]:
         """Return the intent of the first attempt, or of the next one once it is due."""

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from nottwice.engine.asks import Doing, Invoked, Read, Rule
 from nottwice.engine.calls import approvals
+from nottwice.engine.calls.requests import Request
 from nottwice.engine.doubts import blocking
 from nottwice.engine.hiding import classify
 from nottwice.engine.host import Policy
@@ -19,7 +20,7 @@ from nottwice.engine.session import Scope, Session
 from nottwice.engine.waits import questions
 from nottwice.errors import DeniedByPolicy, PolicyFailed, RunStoppedByPolicy
 from nottwice.model import values
-from nottwice.model.call import CallRow
+from nottwice.model.call import CallRow, CallStatus
 from nottwice.model.failure import Failure, FailureClass, is_interruption, is_ledger_trouble
 from nottwice.model.policy import (
     Charge,
@@ -93,6 +94,37 @@ def admit(
     approved = bool(reviews) or kind is RulingKind.ASK
     charges = [charge for one in said for charge in one.ruling.charges]
     return Permit(reviews, _writes(session, intent, charges, approved=approved))
+
+
+def would_ask(request: Request) -> Doing[bool]:
+    """Whether a policy would ask a person to approve a call. Nothing is recorded or charged."""
+    session, tool, now = request.scope.session, request.tool, request.scope.session.clock.now()
+    intent = CallRow(
+        request.identity,
+        request.identity.call_id,
+        CallStatus.PENDING,
+        tool.replay_class,
+        1,
+        "",
+        session.holder.holder_id,
+        request.args_json,
+        now,
+        now,
+        label=request.label,
+        key=request.key,
+    )
+    kinds: list[RulingKind] = []
+    for policy in session.policies:
+        call = _proposed(session, tool, intent)
+        outcome: Invoked = yield Rule(policy, call, LIMIT_SECONDS)
+        if outcome.interrupt is not None:
+            raise outcome.interrupt
+        if not _is_ruling(outcome.value):
+            # The call itself finds out what is wrong with the policy, and is refused.
+            return False
+        ruling = yield from _with_meters(session, intent, outcome.value)
+        kinds.append(ruling.kind)
+    return strictest(kinds) is RulingKind.ASK
 
 
 def use_up(session: Session, permit: Permit) -> Doing[None]:

@@ -68,6 +68,7 @@ class Doubt:
             status=self.row.status,
             attempt=self.life,
             window_open=self._window_is_open() and self.may_try_again(),
+            keyless=self._is_keyless(),
             can_verify=self.tool.verify is not None,
             answer=self.answer,
             settle=self._settle(),
@@ -180,8 +181,14 @@ class Doubt:
         told = hide(failure.message, self.tool)[:MOST_ERROR_CHARACTERS]
         return one_line(f"{failure.error_type}: {told}" if told else failure.error_type)
 
+    def _is_keyless(self) -> bool:
+        """Whether the call needs no key, as it was recorded and as its tool is declared now."""
+        return self.tool.keyless and self.row.replay_class.keyed and self.row.key is None
+
     def _window_is_open(self) -> bool:
         row = self.row
+        if self._is_keyless():
+            return True
         if row.key is None or row.key_since is None or row.window_seconds is None:
             return False
         closes_at = self.tool.window_closes_at(

@@ -21,7 +21,7 @@ from nottwice.engine.hiding import kept
 from nottwice.engine.session import Scope, Session
 from nottwice.errors import NottwiceError, RunAborted, RunBlocked
 from nottwice.model import values
-from nottwice.model.call import CallRow, ResultKind, call_from_row
+from nottwice.model.call import CallRow, ResultKind, call_from_row, own_branch
 from nottwice.model.decision import Action, Answer, decide
 from nottwice.model.review import Review, ReviewKind, ReviewStatus, Verb
 from nottwice.model.tool import Tool
@@ -156,10 +156,11 @@ def _record_verdict(doubt: Doubt) -> Doing[CallRow]:
     return row
 
 
-def reconcile_all(session: Session) -> Doing[None]:
+def reconcile_all(session: Session, *, for_all: bool = True) -> Doing[None]:
     """End every doubt that can be ended when a run is claimed, before user code runs.
 
-    Raises RunBlocked for all open reviews, after all calls in doubt have been tried.
+    Raises RunBlocked for all open reviews, after all calls in doubt have been tried. ``for_all``:
+    False if a review about one call holds back only this call (P241).
     """
     if not session.standing.reviews and not session.standing.in_doubt:
         return
@@ -169,8 +170,9 @@ def reconcile_all(session: Session) -> Doing[None]:
         try:
             yield from reconcile_one(session, row)
         except RunBlocked as error:
-            blocked.append(error)
-    yield from raise_if_blocked(session, known=blocked)
+            if for_all:
+                blocked.append(error)
+    yield from raise_if_blocked(session, known=blocked, for_all=for_all)
 
 
 def reconcile_one(session: Session, row: CallRow) -> Doing[None]:
@@ -244,6 +246,11 @@ def _without_tool(session: Session, row: CallRow) -> Doing[None]:
             # The code that asked for it tells its model that the tool is gone, and uses it (P231).
             session.say("leave in doubt until it is asked for", row)
             return
+    if session.run.graph_id is None and own_branch(row.identity) == row.identity:
+        # A program that is attached to the run asked for it, and brings the body with the next
+        # call (P240).
+        session.say("leave in doubt until it is asked for", row)
+        return
     reason = (
         "it may or may not have happened, and its tool is not declared in this process: "
         "import the module that declares it, then open the run again"
@@ -252,12 +259,16 @@ def _without_tool(session: Session, row: CallRow) -> Doing[None]:
 
 
 def raise_if_blocked(
-    session: Session, *, known: Sequence[RunBlocked] = (), refused: CallRow | None = None
+    session: Session,
+    *,
+    known: Sequence[RunBlocked] = (),
+    refused: CallRow | None = None,
+    for_all: bool = True,
 ) -> Doing[None]:
     """Use the decisions that people have made since. Raise if a review is still open (D11, P133).
 
     ``known``: errors that occurred before. ``refused``: the intent of a call that is not made
-    because of them.
+    because of them. ``for_all``: False if reviews about one call are no reason to raise.
     """
     # A review that was open when it was met may have been decided since. Then it is used below.
     met = {error.review_id: error for error in known}
@@ -268,10 +279,11 @@ def raise_if_blocked(
         except RunAborted:
             raise
         except RunBlocked as error:
-            blocked.append(met.get(review.review_id, error))
+            if for_all or not review.is_about_one_call:
+                blocked.append(met.get(review.review_id, error))
         except Outdated:
             # At this moment a person decides, or another thread uses a decision. Look again.
-            yield from raise_if_blocked(session, known=known, refused=refused)
+            yield from raise_if_blocked(session, known=known, refused=refused, for_all=for_all)
             return
     if blocked:
         raise blocking.blocked_by_all(session, blocked, refused=refused)

@@ -27,8 +27,8 @@ class RecordedRun:
 
     id: str
     status: str
-    """``queued``, ``running``, ``waiting``, ``completed``, ``failed``, ``aborted`` or ``removed``.
-    A run whose process was killed is still ``running`` on record."""
+    """``queued``, ``running``, ``waiting``, ``idle``, ``completed``, ``failed``, ``aborted`` or
+    ``removed``. A run whose process was killed is still ``running`` on record."""
     graph: str | None
     """The graph that it is bound to, ``name@version``; None: it has none."""
     started_at: float

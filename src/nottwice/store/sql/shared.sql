@@ -51,7 +51,7 @@ SELECT {tool_call_results} FROM nottwice.tool_call_results
 -- :all_calls_in_doubt
 SELECT {t.tool_call_results} FROM nottwice.runs AS r CROSS JOIN nottwice.tool_call_results AS t
  WHERE t.workflow_id = r.workflow_id AND t.created_at >= r.in_doubt_from
-   AND r.status IN ('running', 'waiting', 'failed', 'aborted')
+   AND r.status IN ('running', 'waiting', 'idle', 'failed', 'aborted')
    AND t.status IN ('PENDING', 'UNKNOWN')
  ORDER BY t.created_at, t.arrival
 
@@ -238,7 +238,7 @@ SELECT {runs} FROM nottwice.runs
 -- :expired_runs
 SELECT {runs} FROM nottwice.runs
  WHERE root_id IS NULL AND workflow_id > :after
-   AND ((status IN ('completed', 'failed', 'aborted') AND updated_at < :ended_before)
+   AND ((status IN ('idle', 'completed', 'failed', 'aborted') AND updated_at < :ended_before)
         OR (status = 'removed' AND wake_at <= :due_before))
  ORDER BY workflow_id LIMIT :limit
 
@@ -304,7 +304,7 @@ EXISTS (
 -- :groups
 SELECT graph_id, {_plain_input}, status, epoch = 0, '', false, count(*), min(created_at)
   FROM nottwice.runs
- WHERE status IN ('running', 'failed') {where}
+ WHERE status IN ('running', 'idle', 'failed') {where}
  GROUP BY 1, 2, 3, 4
  UNION ALL
 SELECT graph_id, plain_input, 'waiting', false, kinds, told, count(*), min(created_at) FROM (

@@ -417,7 +417,7 @@ class Reads(Bench):
         store.commit(intent(settled, first))
         store.commit(follow(settled.done(RESULT, now=NOW + 3), settled, first))
         expect(store.calls_in_doubt(), doubtful, "The calls in doubt of all runs")
-        for status in (RunStatus.WAITING, RunStatus.FAILED, RunStatus.ABORTED):
+        for status in (RunStatus.WAITING, RunStatus.IDLE, RunStatus.FAILED, RunStatus.ABORTED):
             update = RunUpdate(status=status, at=NOW + 4)
             store.commit(Commit(workflow_id="first", fence=first, run=update))
             expect(store.calls_in_doubt(), doubtful, f"Also those of a run that is {status.value}")

@@ -1,0 +1,222 @@
+"""The claims that an adapter must keep, each with the real framework and a real kill (P250).
+
+Derive a class from ``AdapterConformance``, name your driver, and let pytest collect it. pytest is
+not needed: each claim is a method.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, ClassVar
+
+import nottwice as nt
+from nottwice.adapters import REPEAT
+from nottwice.testing.adapters.scene import DEADLY_CENTS, Dies, Driven, Scene, ScriptedCall
+
+LIMIT_SECONDS = 180.0
+CHARGE = ("charge", {"cents": DEADLY_CENTS})
+Call = tuple[str, dict[str, Any]]
+
+
+class AdapterFailed(AssertionError):
+    """A claim that the adapter does not keep, or a driver that did not work."""
+
+
+class AdapterConformance:
+    """All claims. Set ``driver``, and ``repeats`` if a model can ask for a deliberate repeat."""
+
+    driver: ClassVar[str]
+    """``module:function``. The function plays a ``Scene`` with the framework and returns
+    ``Driven``."""
+    repeats: ClassVar[bool] = False
+    """Whether the adapter adds the parameter ``nottwice_repeat`` to its tools."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if not cls.repeats:
+            # pytest does not collect it: a claim that was not checked must not count as kept.
+            cls.test_a_deliberate_repeat_is_made = None  # type: ignore[assignment, method-assign]
+
+    def setup_method(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="nottwice-adapter-"))
+        self._ids = itertools.count()
+
+    def teardown_method(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    # The claims
+
+    def test_the_bare_framework_makes_the_effect_twice(self) -> None:
+        """The control: without it, one effect in the other claims proves nothing."""
+        self.play([CHARGE], dies="after the effect", protected=False)
+        self.play([CHARGE], protected=False)
+        self.expect(self.effects, ["charge 7", "charge 7"], "The effects of the bare framework")
+
+    def test_an_effect_whose_process_was_killed_is_not_made_again(self) -> None:
+        review = self.doubt()
+        again = self.play([CHARGE])
+        self.expect(again.paused, [review], "The review, when it is asked for once more")
+        self.expect(self.effects, ["charge 7"], "The effects")
+
+    def test_a_receipt_that_the_framework_did_not_save_answers_the_same_call(self) -> None:
+        """The model asks again under another id: the id is no part of the call."""
+        self.play([CHARGE], dies="before the next reply")
+        again = self.play([CHARGE])
+        self.expect((again.paused, len(again.told)), ([], 1), "Pauses, and results told")
+        self.expect_in("7", again.told[0], "The result that the model is told")
+        self.expect(self.effects, ["charge 7"], "The effects")
+
+    def test_what_was_decided_in_the_inbox_is_used_without_an_answer(self) -> None:
+        review = self.doubt()
+        with nt.Reviews(self.scene([]).store) as inbox:
+            inbox.decide(review, "happened", by="ann", why="saw it", result={"charged": 1234})
+        again = self.play([CHARGE])
+        self.expect(again.paused, [], "Pauses")
+        self.expect_in("1234", again.told[0], "The result that the model is told")
+        self.expect(self.effects, ["charge 7"], "The effects")
+
+    def test_the_yes_of_the_framework_does_not_decide_a_doubt(self) -> None:
+        review = self.doubt()
+        again = self.play([CHARGE], answers={review: True})
+        self.expect(again.paused, [review], "The review, after a yes")
+        self.expect(self.effects, ["charge 7"], "The effects")
+
+    def test_an_answer_through_the_framework_becomes_the_receipt(self) -> None:
+        review = self.doubt()
+        seen = nt.happened({"charged": 1234}).payload(review, by="ann", why="saw it")
+        again = self.play([CHARGE], answers={review: seen})
+        self.expect(again.paused, [], "Pauses")
+        self.expect_in("1234", again.told[0], "The result that the model is told")
+        self.expect(self.effects, ["charge 7"], "The effects")
+
+    def test_what_did_not_happen_is_made_exactly_once_more(self) -> None:
+        review = self.doubt()
+        missing = nt.did_not_happen().payload(review, by="ann", why="not there")
+        for _ in range(2):
+            again = self.play([CHARGE], answers={review: missing})
+            self.expect(again.paused, [], "Pauses")
+        self.expect(self.effects, ["charge 7", "charge 7"], "The effects, with the one in doubt")
+
+    def test_of_parallel_calls_each_is_made_once_and_answered_by_itself(self) -> None:
+        calls: list[Call] = [("charge", {"cents": cents}) for cents in (5, 6, DEADLY_CENTS)]
+        self.play(calls, dies="after the effect")
+        answers: dict[str, Any] = {}
+        for _ in range(len(calls) + 1):
+            again = self.play(calls, answers=answers)
+            if not again.paused:
+                break
+            # The last one first: an answer is for its own call, in whatever order they come.
+            review = again.paused[-1]
+            answers[review] = self.truth_about(review)
+        self.expect(again.paused, [], "Pauses, after every review was answered")
+        made = sorted(self.effects)
+        self.expect(made, ["charge 5", "charge 6", "charge 7"], "The effects")
+
+    def test_a_failure_without_effect_is_told_and_can_be_tried_again(self) -> None:
+        pay: Call = ("pay", {"cents": 3})
+        seen = self.play(pay, pay)
+        self.expect_in("card declined", seen.told[0], "What the model is told of the failure")
+        self.expect_in("3", seen.told[1], "What the model is told of the second attempt")
+        self.expect(self.effects, ["pay 3"], "The effects")
+
+    def test_a_read_after_a_write_returns_the_new_value(self) -> None:
+        read: Call = ("read", {})
+        seen = self.play(read, ("write", {"text": "v1"}), read, ("write", {"text": "v2"}), read)
+        self.expect_in("v0", seen.told[0], "The first read")
+        self.expect_in("v1", seen.told[2], "The read after the first write")
+        self.expect_in("v2", seen.told[4], "The read after the second write")
+
+    def test_what_a_model_is_told_of_a_doubt_has_no_command(self) -> None:
+        self.doubt()
+        for text in self.play([CHARGE]).told:
+            if "nottwice decide" in text or "--store" in text:
+                raise AdapterFailed(f"The model is told a command that decides: {text}")
+
+    def test_a_deliberate_repeat_is_made(self) -> None:
+        again: Call = ("charge", {"cents": 5, REPEAT: "a second parcel"})
+        self.play(("charge", {"cents": 5}), again)
+        self.expect(self.effects, ["charge 5", "charge 5"], "The effects")
+
+    # What the claims are made of
+
+    def doubt(self) -> str:
+        """Kill the process after its effect, and return the review that the next one pauses for."""
+        self.play([CHARGE], dies="after the effect")
+        seen = self.play([CHARGE])
+        self.expect(len(seen.paused), 1, "The number of pauses after a kill")
+        return seen.paused[0]
+
+    def truth_about(self, review_id: str) -> dict[str, Any]:
+        """Answer a review as a person who looks at the world does."""
+        with nt.Reviews(self.scene([]).store) as inbox:
+            row = inbox.find(review_id).row
+        cents = None if row is None else json.loads(row.args_json).get("cents")
+        if f"charge {cents}" in self.effects:
+            return nt.happened({"charged": cents}).payload(review_id, by="ann", why="saw it")
+        return nt.did_not_happen().payload(review_id, by="ann", why="not there")
+
+    @property
+    def effects(self) -> list[str]:
+        """What reached the world."""
+        return self.scene([]).effects
+
+    def scene(self, replies: list[list[Call]], **options: Any) -> Scene:
+        """Return a scene; the model makes up a new id for every call."""
+        script = tuple(
+            tuple(ScriptedCall(name, told, f"call_{next(self._ids)}") for name, told in reply)
+            for reply in replies
+        )
+        return Scene(folder=self.folder, script=script, **options)
+
+    def play(
+        self,
+        *replies: Call | list[Call],
+        dies: Dies = "",
+        protected: bool = True,
+        answers: dict[str, Any] | None = None,
+    ) -> Driven:
+        """Play a scene in a process of its own. Each reply is a call, or calls at the same time."""
+        scene = self.scene(
+            [one if isinstance(one, list) else [one] for one in replies],
+            dies=dies,
+            protected=protected,
+            answers=answers or {},
+        )
+        paths = os.pathsep.join(filter(None, sys.path))
+        ran = subprocess.run(
+            [sys.executable, "-m", "nottwice.testing.adapters.child", self.driver],
+            input=scene.to_json(),
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_SECONDS,
+            env={**os.environ, "PYTHONPATH": paths},
+        )
+        wanted = -signal.SIGKILL if dies else 0
+        if ran.returncode != wanted:
+            raise AdapterFailed(
+                f"The driver ended with {ran.returncode}, not {wanted}:\n{ran.stdout}\n{ran.stderr}"
+            )
+        if dies:
+            return Driven()
+        seen = Driven(**json.loads(ran.stdout.splitlines()[-1]))
+        if seen.stopped:
+            raise AdapterFailed(f"The framework was stopped: {seen.stopped}")
+        return seen
+
+    def expect(self, found: object, wanted: object, what: str) -> None:
+        """Raise AdapterFailed if the two differ."""
+        if found != wanted:
+            raise AdapterFailed(f"{what}: {found!r}, and it should be {wanted!r}")
+
+    def expect_in(self, wanted: str, text: str, what: str) -> None:
+        """Raise AdapterFailed if the text does not contain it."""
+        if wanted not in text:
+            raise AdapterFailed(f"{what}: {text!r}, and it should contain {wanted!r}")
