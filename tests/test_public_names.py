@@ -86,6 +86,7 @@ ROOMS = {
         "Outcome",
         "Receipt",
         "RecordedCall",
+        "RecordedOpening",
         "RecordedRun",
         "RemovalReport",
         "Review",

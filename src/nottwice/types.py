@@ -12,7 +12,7 @@ from nottwice.engine.upkeep.retention import RemovalReport
 from nottwice.graphs.outcome import NodeMark, Outcome
 from nottwice.guard.declare import AsyncTool, SyncTool
 from nottwice.guard.run import Run
-from nottwice.guard.upkeep.on_record import RecordedCall, RecordedRun
+from nottwice.guard.upkeep.on_record import RecordedCall, RecordedOpening, RecordedRun
 from nottwice.model.call import Call
 from nottwice.model.failure import Failure
 from nottwice.model.review import Review
@@ -35,6 +35,7 @@ __all__ = [
     "Outcome",
     "Receipt",
     "RecordedCall",
+    "RecordedOpening",
     "RecordedRun",
     "RemovalReport",
     "Review",

@@ -34,6 +34,7 @@ from nottwice.model import values
 from nottwice.model.call import check_id, child_node
 from nottwice.model.graphs.graph import GraphDefinition, split_graph_id
 from nottwice.model.graphs.position import around
+from nottwice.model.labels import NO_LABELS, Labels, check_group
 from nottwice.model.places import was_left
 from nottwice.model.records import frozen_record
 from nottwice.model.review import MIGRATE, Review
@@ -87,6 +88,8 @@ class Asked:
     parent: RunRecord | None = None
     told_to_stop: Callable[[], bool] | None = None
     """Whether to release the run at the end of the current node."""
+    labels: Labels = NO_LABELS
+    """The tags and the group that the caller gives the run."""
 
     def acquire_seconds(self) -> float:
         return timeout_seconds(self.acquire_timeout, what="acquire_timeout")
@@ -120,6 +123,8 @@ def running(host: Host, asked: Asked) -> Doing[Outcome[Any]]:
     check_policed(host.policies, graph, run_id)
     while True:
         known: RunRecord | None = yield load(run_id)
+        if known is not None:
+            check_group(run_id, known.group, asked.labels.group)
         if known is not None and is_over_elsewhere(graph, known):
             return (yield from telling(host, graph, known))
         begins = yield from beginning(asked, known, now=clock.now())
@@ -229,6 +234,7 @@ def _advance(
         begins=begins,
         bound=bound,
         told_to_stop=asked.told_to_stop,
+        labels=asked.labels,
     )
     plan = GraphCode(
         graph=graph.definition(),

@@ -18,6 +18,7 @@ from nottwice.model import values
 from nottwice.model.asked import Question, options_of, shown_in
 from nottwice.model.call import CallRow, ResultKind, StoredResult
 from nottwice.model.raises import check_raise
+from nottwice.model.result_schema import misfit
 from nottwice.model.review import VERBS, AuditEntry, Decision, Review, ReviewKind, Verb
 from nottwice.model.sealing.secrets import SHOWN
 from nottwice.model.tool import Tool
@@ -132,10 +133,22 @@ def _result(
             "written to the ledger. Nothing was decided. Give the tool a verify hook that finds "
             "it, or let it return a value that is not secret. Otherwise abort the run."
         )
-    if tool is not None:
+    if tool is None:
+        check_schema(case.result_schema, result)
+    else:
         # Only checked here. The holder reads the same JSON again with its own annotations.
         tool.adopt_result(result)
     return StoredResult(ResultKind.PLAIN, values.encode(result))
+
+
+def check_schema(schema: Any, result: Any) -> None:
+    """Refuse a result that does not fit the schema that the ledger has of its tool (P222)."""
+    why = None if schema is None else misfit(schema, result)
+    if why is not None:
+        raise UsageError(
+            f"This cannot be the result of the tool: {why}. Nothing was decided. The schema is in: "
+            "nottwice reviews --json"
+        )
 
 
 def _is_secret(row: CallRow | None) -> bool:

@@ -197,7 +197,8 @@ def _completed(case: CaseView, tool: Tool | None, wish: Wish) -> Wish:
     """Ask for what is still missing, where a person can answer."""
     if cases.can_ask():
         if wish.verb == Verb.HAPPENED.value and wish.result_text is None:
-            wish = replace(wish, result_text=cases.ask_result(tool, parse_result))
+            schema = case.review.result_schema
+            wish = replace(wish, result_text=cases.ask_result(tool, parse_result, schema))
         if wish.verb in _ANSWERS and wish.result_text is None:
             wish = replace(wish, result_text=cases.ask_answer(case, parse_result))
         if wish.verb == Verb.DID_NOT_HAPPEN.value and not case.attempt_is_over:

@@ -24,6 +24,9 @@ EXISTS (
     THEN 'decided' ELSE wait ->> 'kind' END, ',')
     FROM json_array_elements(waits_json::json) AS wait)
 
+-- :_is_given_tag
+tag = ANY(:tags::text[])
+
 -- :_steps_status
 steps.status
 
@@ -61,6 +64,9 @@ SELECT * FROM (
 -- :holder
 SELECT {_holder_columns}, lease_until > clock_timestamp() FROM nottwice.holders
  WHERE holder_id = :holder_id
+
+-- :living_holders
+SELECT {_holder_columns} FROM nottwice.holders WHERE lease_until > clock_timestamp()
 
 -- Here a lease proves that a holder is alive, and not a lock on a file.
 -- :_holder_columns

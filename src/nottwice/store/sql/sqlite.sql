@@ -24,6 +24,9 @@ EXISTS (
            AND v.review_id = json_extract(value, '$.subject') AND v.status = 'decided')
       THEN 'decided' ELSE json_extract(value, '$.kind') END AS kind FROM json_each(waits_json)))
 
+-- :_is_given_tag
+tag IN (SELECT value FROM json_each(:tags))
+
 -- :_steps_status
 nottwice.steps.status
 
@@ -60,6 +63,9 @@ SELECT * FROM (
 
 -- :holder
 SELECT {holders} FROM nottwice.holders WHERE holder_id = :holder_id
+
+-- :all_holders
+SELECT {holders} FROM nottwice.holders
 
 -- :add_holder
 INSERT INTO nottwice.holders ({holders}) VALUES ({:holders}) ON CONFLICT DO NOTHING
