@@ -20,7 +20,7 @@ from nottwice.engine.hiding import hide
 from nottwice.engine.host import Host, Policy
 from nottwice.engine.pending import PendingWrites
 from nottwice.engine.stepping.drift import Drift, StepState
-from nottwice.engine.tools_seen import record_of, tools_seen
+from nottwice.engine.tools_seen import Declared, declared_by, record_of, tools_seen
 from nottwice.engine.waits.stops import Stops
 from nottwice.errors import NotInRun, OwnershipLost
 from nottwice.model.call import (
@@ -139,9 +139,10 @@ class Session:
         """Whether the last call that was looked up was new. If so, the next one probably is too."""
         self.secret_key: Key | None = None
         """The key of this run, once it was needed; see ``secret_key.py``."""
-        self.tools_seen = tools_seen(host.store)
-        """The tools that this process has recorded in this ledger, by name."""
-        self._new_tools: dict[str, tuple[Tool, ToolRecord]] = {}
+        self.tools_met: dict[str, Tool] = {}
+        """The tools that were called here, by name. Each was recorded, or will be."""
+        self._tools_seen = tools_seen(host.store)
+        self._new_tools: dict[str, tuple[Declared, ToolRecord]] = {}
         self.saved = Savings()
         """What this process got from the ledger instead of doing or paying for it again."""
         self._saving = threading.Lock()
@@ -192,11 +193,10 @@ class Session:
 
     def note_tool(self, tool: Tool) -> None:
         """Record a tool with the next commit, unless the ledger has it as it is declared here."""
-        record = record_of(tool, self.tools_seen.get(tool.name), now=self.clock.now())
-        if record is None:
-            self.tools_seen[tool.name] = tool
-        elif tool.name not in self._new_tools:
-            self._new_tools[tool.name] = tool, record
+        self.tools_met[tool.name] = tool
+        declared = declared_by(tool)
+        if declared is not None and self._tools_seen.get(tool.name) != declared:
+            self._new_tools[tool.name] = declared, record_of(tool, now=self.clock.now())
 
     def note_receipt(self, row: CallRow) -> None:
         """Count a recorded result that was returned, if an earlier opening of the run made it."""
@@ -297,9 +297,10 @@ class Session:
             )
             yield Write(commit)
             self.pending.written(commit)
-            for name, (tool, _) in new.items():
-                self.tools_seen[name] = tool
-                self._new_tools.pop(name, None)
+            for name, one in new.items():
+                self._tools_seen[name] = one[0]
+                if self._new_tools.get(name) is one:
+                    del self._new_tools[name]
         finally:
             self.pending.over()
 

@@ -1,7 +1,7 @@
 """Which tools has this process recorded in a ledger? (P222)
 
 A tool is recorded with the first commit of a run that uses it, once per process and declaration.
-After that, a call costs one look into a dict.
+Only what it declares is remembered, because a tool that is kept alive keeps its name (P140).
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from nottwice.model.tool_record import ToolRecord
 from nottwice.store.interface import Store
 
 log = logging.getLogger("nottwice")
-_seen: weakref.WeakKeyDictionary[Store, dict[str, Tool]] = weakref.WeakKeyDictionary()
+Declared = tuple[object, ...]
+"""What a record says about a tool, except for its schema, which takes long to compute."""
+_seen: weakref.WeakKeyDictionary[Store, dict[str, Declared]] = weakref.WeakKeyDictionary()
 
 
-def tools_seen(store: Store) -> dict[str, Tool]:
-    """Return the tools that this process has recorded in a ledger, by name."""
+def tools_seen(store: Store) -> dict[str, Declared]:
+    """Return what this process has recorded in a ledger, by the names of the tools."""
     try:
         return _seen.setdefault(store, {})
     except TypeError:
@@ -28,12 +30,16 @@ def tools_seen(store: Store) -> dict[str, Tool]:
         return {}
 
 
-def record_of(tool: Tool, known: Tool | None, *, now: float) -> ToolRecord | None:
-    """Return what to record about a tool. None: nothing is new about it, or it is our own."""
+def declared_by(tool: Tool) -> Declared | None:
+    """Return what a tool declares. None: it is our own, and is not recorded."""
     if tool.name.startswith(OWN_PREFIX):
         return None
-    if known is not None and _declared(known) == _declared(tool):
-        return None
+    texts = tool.summary, tool.place, tool.title, tool.look
+    return tool.replay_class, *texts, tool.result_type()
+
+
+def record_of(tool: Tool, *, now: float) -> ToolRecord:
+    """Return what to record about a tool."""
     return ToolRecord(
         tool_name=tool.name,
         replay_class=tool.replay_class,
@@ -44,12 +50,6 @@ def record_of(tool: Tool, known: Tool | None, *, now: float) -> ToolRecord | Non
         look=tool.look,
         result_json=_result_schema(tool),
     )
-
-
-def _declared(tool: Tool) -> tuple[object, ...]:
-    """What a record says about a tool, except for its schema, which takes long to compute."""
-    texts = tool.summary, tool.place, tool.title, tool.look
-    return tool.replay_class, *texts, tool.result_type()
 
 
 def _result_schema(tool: Tool) -> str | None:

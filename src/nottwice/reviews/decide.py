@@ -133,16 +133,18 @@ def _result(
             "written to the ledger. Nothing was decided. Give the tool a verify hook that finds "
             "it, or let it return a value that is not secret. Otherwise abort the run."
         )
-    if tool is None:
-        check_schema(case.result_schema, result)
-    else:
+    if tool is not None:
         # Only checked here. The holder reads the same JSON again with its own annotations.
         tool.adopt_result(result)
     return StoredResult(ResultKind.PLAIN, values.encode(result))
 
 
 def check_schema(schema: Any, result: Any) -> None:
-    """Refuse a result that does not fit the schema that the ledger has of its tool (P222)."""
+    """Refuse a result that does not fit the schema that the ledger has of its tool (P222).
+
+    For people who type one. A program may know the tool better than the ledger does: the schema is
+    that of the code which last used the tool, and the run checks every result again.
+    """
     why = None if schema is None else misfit(schema, result)
     if why is not None:
         raise UsageError(

@@ -278,7 +278,7 @@ class _Dispatch:
         window_seconds: float | None = None,
     ) -> CallRow:
         request, session = self.request, self.session
-        if session.tools_seen.get(self.tool.name) is not self.tool:
+        if session.tools_met.get(self.tool.name) is not self.tool:
             session.note_tool(self.tool)
         return CallRow(
             request.identity,
