@@ -10,7 +10,7 @@ from nottwice.model.openings import OpeningEnd, OpeningRecord, Savings
 from nottwice.model.replay_class import ReplayClass
 from nottwice.model.run import Fence, RunRecord, RunStatus
 from nottwice.model.tool_record import ToolRecord
-from nottwice.store.interface import Claim, Commit, Removal, RunUpdate, Store
+from nottwice.store.interface import Claim, Commit, RunUpdate, Store
 from nottwice.testing.conformance.bench import Bench, expect
 from nottwice.testing.conformance.samples import NOW, claim, run_record
 
@@ -80,19 +80,6 @@ class LabelChecks(Bench):
         expect(_names(store.runs(group="order-7")), "da", "The runs of a group")
         expect(store.runs(group="order"), [], "The runs of a part of a group")
         expect(sum(one.runs for one in store.count_runs(group="order-7")), 2, "Their number")
-
-    def test_what_is_removed_of_a_run_is_not_found_by_its_tags(self) -> None:
-        store = self.open()
-        fence = _claimed(store, run_record("a", tags=ACME, group="g"), at=NOW)
-        over = RunUpdate(RunStatus.COMPLETED, NOW + 1, release=True)
-        store.commit(Commit(workflow_id="a", fence=fence, run=over))
-        known = store.load_run("a")
-        assert known is not None
-        bare = replace(known, status=RunStatus.REMOVED, epoch=2, tags=(), group=None)
-        store.commit(Commit(workflow_id="a", removal=Removal(bare, 1, rest=True)))
-        expect(store.runs(tags=ACME), [], "The runs with the tag of a removed run")
-        expect(store.runs(group="g"), [], "The runs of the group of a removed run")
-        expect(store.openings("a"), [], "The openings of a removed run")
 
     def test_an_opening_begins_with_the_claim_and_ends_with_the_release(self) -> None:
         store = self.open()
