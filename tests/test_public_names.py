@@ -107,6 +107,7 @@ ROOMS = {
         "Progress",
         "Receipt",
         "RecordedCall",
+        "RecordedOpening",
         "RecordedRun",
         "RemovalReport",
         "Review",

@@ -73,6 +73,7 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "src/nottwice/testing/conformance/commits.py": _SUITE,
     "src/nottwice/testing/conformance/endurance.py": _SUITE,
     "src/nottwice/testing/conformance/graphs.py": _SUITE,
+    "src/nottwice/testing/conformance/labels.py": _SUITE,
     "src/nottwice/testing/conformance/holders.py": _SUITE,
     "src/nottwice/testing/conformance/others.py": _SUITE,
     "src/nottwice/testing/conformance/charges.py": _SUITE,

@@ -13,7 +13,7 @@ from nottwice.graphs.outcome import NodeMark, Outcome
 from nottwice.graphs.progress import Progress
 from nottwice.guard.declare import AsyncTool, SyncTool
 from nottwice.guard.run import Run
-from nottwice.guard.upkeep.on_record import RecordedCall, RecordedRun
+from nottwice.guard.upkeep.on_record import RecordedCall, RecordedOpening, RecordedRun
 from nottwice.model.call import Call
 from nottwice.model.failure import Failure
 from nottwice.model.review import Review
@@ -37,6 +37,7 @@ __all__ = [
     "Progress",
     "Receipt",
     "RecordedCall",
+    "RecordedOpening",
     "RecordedRun",
     "RemovalReport",
     "Review",

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from nottwice.model.call import CallStatus
+from nottwice.model.openings import OpeningEnd
 from nottwice.model.replay_class import ReplayClass
 from nottwice.model.run import Fence, RunStatus
 from nottwice.store.files.store import JsonFileStore
@@ -50,6 +51,7 @@ from tests.store.samples import (
 )
 
 RUNS = ("run", "Run", "a/b")
+TAGS = (("customer", "acme"), ("tier", "gold"))
 SEEDS = range(8)
 COMMITS = 150
 
@@ -85,8 +87,12 @@ class Chance:
             holder_id=holder,
             claimed_at=NOW + dice.randrange(2),
             graph_id=dice.choice(("refund@1.0.0", "refund@1.0.0", None)),
+            tags=dice.choice(((), TAGS, TAGS[:1])),
+            group=dice.choice((None, "group")),
         )
-        return Commit(workflow_id=run, claim=Claim(record, seen))
+        at = dice.choice((None, NOW + dice.randrange(2)))
+        left = dice.choice((OpeningEnd.KILLED, OpeningEnd.TAKEN_OVER))
+        return Commit(workflow_id=run, claim=Claim(record, seen, at, left))
 
     def _write(self, run: str) -> Commit:
         dice = self._dice
@@ -190,6 +196,9 @@ def shown(store: Store) -> dict[str, Any]:
     found = {run: everything(store, run) for run in RUNS}
     ledger = {
         "runs": store.runs(),
+        "tagged": store.runs(tags=TAGS[:1]),
+        "grouped": store.runs(group="group"),
+        "openings": [opening for run in RUNS for opening in store.openings(run)],
         "reviews": store.reviews(),
         "open": store.open_reviews(),
         "in doubt": [store.calls_in_doubt(run) for run in RUNS],

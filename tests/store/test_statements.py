@@ -24,9 +24,7 @@ NAMES = re.compile(r'"([a-z]+(?:_[a-z]+)+|calls|step|steps|run|runs|graph|graphs
 
 def named_in(*files: str) -> set[str]:
     """What a module names that could be a statement."""
-    texts = (
-        (STORE / file).read_text(encoding="utf-8").partition("\nclass ")[2] for file in files
-    )
+    texts = ((STORE / file).read_text(encoding="utf-8").partition("\nclass ")[2] for file in files)
     return {name for text in texts for name in NAMES.findall(text)}
 
 

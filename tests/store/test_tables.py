@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from nottwice.errors import LedgerCorrupt
 from nottwice.model.call import CallStatus, ResultKind, StoredResult
+from nottwice.model.openings import OpeningEnd, OpeningRecord
 from nottwice.model.policy import ChargeRecord
 from nottwice.model.replay_class import ReplayClass
 from nottwice.model.review import ReviewKind, ReviewStatus, Verb
@@ -27,6 +28,7 @@ from nottwice.model.run import (
     Wait,
     WaitKind,
 )
+from nottwice.model.tool_record import ToolRecord
 from nottwice.store import tables
 from nottwice.store.sqlite.schema import read_scripts
 from nottwice.store.table import Table
@@ -65,6 +67,7 @@ KINDS: dict[str, tuple[Table[Any], list[Any]]] = {
             *(run_record(status=status) for status in RunStatus),
             run_record(waits=(Wait(WaitKind.TIMER, "rest", "/", NOW + 9),)),
             run_record(holder_id=None, claimed_at=None, failure=FAILURE),
+            run_record(tags=(("a", "b=c"), ("customer", "acme")), group="order-7"),
         ],
     ),
     "step": (
@@ -91,6 +94,20 @@ KINDS: dict[str, tuple[Table[Any], list[Any]]] = {
     "checkpoint": (tables.CHECKPOINTS, [CHECKPOINT]),
     "event": (tables.EVENTS, [EVENT, replace(EVENT, received_by="c", received_at=NOW + 1)]),
     "graph": (tables.GRAPHS, [GraphRecord("graph@1", "{}", NOW)]),
+    "opening": (
+        tables.OPENINGS,
+        [
+            OpeningRecord("run", 1, "holder", NOW),
+            *(OpeningRecord("run", 1, "h", NOW, NOW + 1, end, 3, 70, 0.5) for end in OpeningEnd),
+        ],
+    ),
+    "tool": (
+        tables.TOOLS,
+        [
+            ToolRecord("mail", ReplayClass.PURE, NOW),
+            ToolRecord("pay", ReplayClass.PURE, NOW, "a", "b", "c", "d", '{"e":1}'),
+        ],
+    ),
     "holder": (tables.HOLDERS, [HOLDER, replace(HOLDER, lock_file="1:2")]),
 }
 

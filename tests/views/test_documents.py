@@ -30,6 +30,7 @@ SHAPES = {
     "rechecked": "rechecked",
     "tools": "tool",
     "waits": "wait",
+    "openings": "opening",
     "event": "event",
     "nodes": "node",
     "checkpoints": "checkpoint",
@@ -46,6 +47,7 @@ SHAPES = {
     "format": "format",
     "agent": "agent",
 }
+MAIL = '{"id": "m", "words": 1}'
 CHAT = """
 import nottwice as nt
 
@@ -75,7 +77,7 @@ def documents(killed: Workplace, tmp_path_factory: pytest.TempPathFactory) -> di
         "show, failed": printed("show drift-1"),
         "reviews": printed("reviews"),
         "decide, without a verb": printed(f"decide {review_id}"),
-        "decide": printed(f"decide {review_id} happened --result null --why x"),
+        "decide": printed(f"decide {review_id} happened --result '{MAIL}' --why x"),
         "recheck": printed("recheck --app agent"),
         "send": printed("send desk-1 paid --data 7"),
         "check": printed("check agent.py"),

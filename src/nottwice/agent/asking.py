@@ -91,6 +91,8 @@ def ask_model(asking: ModelAsking) -> Doing[AnsweredTurn | None]:
     with not_believed("The recorded reply of a model"):
         reply = ModelReply.from_plain(plain["reply"])
         answered = checked(AnsweredTurn(reply, plain["usd"], raised, replayed))
+    if replayed:
+        asking.session.note_reply(tokens=reply.usage.tokens, usd=answered.usd or 0.0)
     # Not with the next effect: if the process crashes now, the reply must not be paid for twice.
     yield from settle(asking, answered.usd, reply.usage.tokens)
     return answered

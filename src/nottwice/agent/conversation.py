@@ -155,7 +155,7 @@ def _move(session: Session, graph: Runnable, record: CheckpointRecord) -> Doing[
     commit = Commit(
         workflow_id=run.workflow_id,
         fence=session.fence,
-        run=RunUpdate(RunStatus.RUNNING, now, release=True, graph_id=graph.id),
+        run=RunUpdate(RunStatus.RUNNING, now, release=True, graph_id=graph.id, saved=session.saved),
         audit=(moved,),
         checkpoints=(record,),
         graph=GraphRecord(graph.id, graph.record_json, now),

@@ -44,6 +44,7 @@ from nottwice.model.call import check_id
 from nottwice.model.graphs.body import OWN, hash_of_bytes
 from nottwice.model.graphs.fingerprint import Fingerprint
 from nottwice.model.graphs.graph import GraphDefinition
+from nottwice.model.labels import read_labels
 from nottwice.model.retry import RetryPolicy
 from nottwice.model.run import RunRecord
 from nottwice.model.saving.cadence import Checkpoints
@@ -185,6 +186,8 @@ class Agent(Graph[RunState]):
         acquire_timeout: Duration | None = None,
         settle_timeout: Duration = "60s",
         wait: Duration | None = None,
+        tags: Mapping[str, str] | None = None,
+        group: str | None = None,
     ) -> Outcome[RunState]:
         """Work on a task: start it, resume it, or report how it ended. The line is the same.
 
@@ -194,14 +197,18 @@ class Agent(Graph[RunState]):
         back to work. Pass it with the goal; a process that resumes the run may pass its functions
         again. ``plan``: steps to begin with. ``message``: send a message to the run, which
         continues even if it had ended; ``message_id`` tells two messages with the same words
-        apart. Returns when the run is finished or waits; ``store`` and ``wait`` as for graphs.
+        apart. Returns when the run is finished or waits; ``store``, ``wait``, ``tags`` and
+        ``group`` as for graphs.
         ``input``: all of it as one dict.
         """
         check_not_importing(f"Run {run_id!r} is opened")
         running.check_no_loop(self, "await agent.arun(...)")
+        labels = read_labels(tags, group, what=f"Run {run_id!r}")
         with self._told(run_id, input, goal, done_when, plan) as (told, again):
             ledger = ledger_of(store)
-            asked = running.Asked(self, run_id, told, acquire_timeout, settle_timeout, wait)
+            asked = running.Asked(
+                self, run_id, told, acquire_timeout, settle_timeout, wait, labels=labels
+            )
             resumed = functools.partial(self._check_resumed, run_id, again, told)
             return drive(_conversing(ledger, asked, message, message_id, resumed), ledger)
 
@@ -220,13 +227,18 @@ class Agent(Graph[RunState]):
         acquire_timeout: Duration | None = None,
         settle_timeout: Duration = "60s",
         wait: Duration | None = None,
+        tags: Mapping[str, str] | None = None,
+        group: str | None = None,
     ) -> Outcome[RunState]:
         """Do the same without blocking the event loop; the model and async tools run in it."""
         check_not_importing(f"Run {run_id!r} is opened")
+        labels = read_labels(tags, group, what=f"Run {run_id!r}")
         with self._told(run_id, input, goal, done_when, plan) as (told, again):
             ledger = ledger_of(store)
             twin = _AsyncTwin(self)
-            asked = running.Asked(twin, run_id, told, acquire_timeout, settle_timeout, wait)
+            asked = running.Asked(
+                twin, run_id, told, acquire_timeout, settle_timeout, wait, labels=labels
+            )
             resumed = functools.partial(self._check_resumed, run_id, again, told)
             talked = _conversing(ledger, asked, message, message_id, resumed)
             return await drive_async(talked, ledger)

@@ -30,6 +30,8 @@ from nottwice.model.calendar import utc
 from nottwice.model.call import check_id
 from nottwice.model.failure import Failure, was_interrupted
 from nottwice.model.graphs.graph import Version
+from nottwice.model.labels import NO_LABELS, Labels, check_group
+from nottwice.model.openings import OpeningEnd
 from nottwice.model.records import frozen_record
 from nottwice.model.review import Review, ReviewStatus
 from nottwice.model.run import (
@@ -108,6 +110,8 @@ class Opening:
     joins: bool = False
     """Parts of a program attach to the run. A doubt about one call is the affair of the part that
     asks for this call, so it does not keep the others out (P241)."""
+    labels: Labels = NO_LABELS
+    """The tags and the group that the caller gives the run."""
     as_it_is: bool = False
     """Keep the status, the failure and the waits of the run, because none of its code will run."""
 
@@ -196,8 +200,13 @@ def _claim_in_store(
                 f"Run {run_id!r} was aborted. Nothing was sent. Start a run with another id if it "
                 "should be done after all."
             )
+        if run is not None:
+            check_group(run_id, run.group, opening.labels.group)
+        left = OpeningEnd.TAKEN_OVER
         if run is not None and run.holder_id is not None and run.holder_id != holder.holder_id:
-            if (yield _life_of(run.holder_id)) is Life.ALIVE:
+            life: Life = yield _life_of(run.holder_id)
+            left = OpeningEnd.KILLED if life is Life.DEAD else left
+            if life is Life.ALIVE:
                 other = yield _holder(run.holder_id)
                 yield from _wait_or_refuse(
                     opening, deadline, other, since=run.claimed_at, here=False
@@ -208,7 +217,8 @@ def _claim_in_store(
         after = None if run is None else run.epoch
         graph = opening.begins.graph if run is None and opening.begins is not None else None
         try:
-            yield Write(Commit(workflow_id=run_id, claim=Claim(claimed, after), graph=graph))
+            claims = Claim(claimed, after, now, left)
+            yield Write(Commit(workflow_id=run_id, claim=claims, graph=graph))
         except Outdated:
             continue
         return Session(
@@ -249,6 +259,7 @@ def _claimed(
     if run is None:
         begins = opening.begins
         parent = begins.parent if begins is not None else None
+        labels = opening.labels if parent is None else opening.labels.over(parent.labels)
         input_json = None if opening.version is None else plain_input(str(opening.version))
         return RunRecord(
             workflow_id=opening.run_id,
@@ -263,7 +274,10 @@ def _claimed(
             parent_id=parent.workflow_id if parent is not None else None,
             root_id=(parent.root_id or parent.workflow_id) if parent is not None else None,
             origin=begins.origin if begins is not None else None,
+            tags=labels.tags,
+            group=labels.group,
         )
+    labels = opening.labels.over(run.labels)
     if opening.as_it_is:
         # If this process is killed now, the run stays as it was. Its dead holder blocks nothing.
         return replace(run, epoch=run.epoch + 1, holder_id=holder.holder_id)
@@ -276,6 +290,8 @@ def _claimed(
         claimed_at=now,
         failure=None,
         waits=(),
+        tags=labels.tags,
+        group=labels.group,
     )
 
 

@@ -20,6 +20,7 @@ from nottwice.engine.hiding import hide
 from nottwice.engine.host import Host, Policy
 from nottwice.engine.pending import PendingWrites
 from nottwice.engine.stepping.drift import Drift, StepState
+from nottwice.engine.tools_seen import Declared, declared_by, record_of, tools_seen
 from nottwice.engine.waits.stops import Stops
 from nottwice.errors import NotInRun, OwnershipLost
 from nottwice.model.call import (
@@ -29,6 +30,7 @@ from nottwice.model.call import (
     CallRow,
 )
 from nottwice.model.decision import Action
+from nottwice.model.openings import Savings
 from nottwice.model.records import frozen_record
 from nottwice.model.review import AuditEntry, Evidence
 from nottwice.model.run import (
@@ -41,6 +43,7 @@ from nottwice.model.run import (
 from nottwice.model.saving.cadence import AT_EFFECTS, Cadence
 from nottwice.model.sealing.keyring import Key
 from nottwice.model.tool import Tool
+from nottwice.model.tool_record import ToolRecord
 from nottwice.store.interface import (
     CallWrite,
     ChargeWrite,
@@ -141,6 +144,13 @@ class Session:
         """Whether the last call that was looked up was new. If so, the next one probably is too."""
         self.secret_key: Key | None = None
         """The key of this run, once it was needed; see ``secret_key.py``."""
+        self.tools_met: dict[str, Tool] = {}
+        """The tools that were called here, by name. Each was recorded, or will be."""
+        self._tools_seen = tools_seen(host.store)
+        self._new_tools: dict[str, tuple[Declared, ToolRecord]] = {}
+        self.saved = Savings()
+        """What this process got from the ledger instead of doing or paying for it again."""
+        self._saving = threading.Lock()
         self.closed = False
         self.pid = os.getpid()
         self.thread_id = threading.get_ident()
@@ -185,6 +195,24 @@ class Session:
     def keep_secret_key(self, key: Key) -> None:
         """Remember the key of this run."""
         self.secret_key = key
+
+    def note_tool(self, tool: Tool) -> None:
+        """Record a tool with the next commit, unless the ledger has it as it is declared here."""
+        self.tools_met[tool.name] = tool
+        declared = declared_by(tool)
+        if declared is not None and self._tools_seen.get(tool.name) != declared:
+            self._new_tools[tool.name] = declared, record_of(tool, now=self.clock.now())
+
+    def note_receipt(self, row: CallRow) -> None:
+        """Count a recorded result that was returned, if an earlier opening of the run made it."""
+        if not row.attempt_id.startswith(self._lot):
+            with self._saving:
+                self.saved = self.saved.plus(receipts=1)
+
+    def note_reply(self, *, tokens: int, usd: float) -> None:
+        """Count what the recorded reply of a model, which was returned, had cost."""
+        with self._saving:
+            self.saved = self.saved.plus(tokens=tokens, usd=usd)
 
     def close(self) -> None:
         """Allow nothing new in this session."""
@@ -240,6 +268,8 @@ class Session:
             raise forked(self)
         if reviews:
             self.may_have_reviews = True
+        if run is not None and run.release:
+            run = replace(run, released_at=self.clock.now(), saved=self.saved)
         commit = Commit(
             self.run_id,
             self.fence,
@@ -253,14 +283,14 @@ class Session:
             events=events,
             charges=charges,
         )
-        if not self.pending.has_any:
+        if not self.pending.has_any and not self._new_tools:
             # This is the usual case, twice in every call. Nothing remains to do after the commit,
             # so the ask is returned without a generator around it.
             return (Write(commit),)
         return self._commit_pending(commit)
 
     def _commit_pending(self, alone: Commit) -> Doing[None]:
-        pending = self.pending.take()
+        pending, new = self.pending.take(), dict(self._new_tools)
         try:
             commit = replace(
                 alone,
@@ -268,9 +298,14 @@ class Session:
                 steps=pending.steps,
                 evidence=pending.evidence + alone.evidence,
                 checkpoints=pending.checkpoints,
+                tools=tuple(record for _, record in new.values()),
             )
             yield Write(commit)
             self.pending.written(commit)
+            for name, one in new.items():
+                self._tools_seen[name] = one[0]
+                if self._new_tools.get(name) is one:
+                    del self._new_tools[name]
         finally:
             self.pending.over()
 

@@ -29,6 +29,7 @@ from nottwice.guard.check.importing import check_not_importing
 from nottwice.guard.ledger import Ledger, ledger_of
 from nottwice.guard.settings.policies import Policies, joined, read_policies
 from nottwice.model.graphs.graph import split_graph_id
+from nottwice.model.labels import read_labels
 from nottwice.model.run import RunRecord, RunStatus
 from nottwice.model.tool import Duration
 from nottwice.store.interface import Store
@@ -114,28 +115,49 @@ class App:
             raise await drive_async(parking(ledger, chosen, self.deployed(chosen)), ledger)
         return await chosen.arun(run_id, input, store=ledger, **options)
 
-    def enqueue(self, graph: str, run_id: str, input: Any = None, *, retry: bool = False) -> bool:
+    def enqueue(
+        self,
+        graph: str,
+        run_id: str,
+        input: Any = None,
+        *,
+        retry: bool = False,
+        tags: Mapping[str, str] | None = None,
+        group: str | None = None,
+    ) -> bool:
         """Enqueue a run for a worker. Return False if the run already exists, with this input.
 
         The input is checked now, and the run takes the newest version that is deployed here. With
-        ``retry``, a failed run is enqueued again and resumes at the node that failed.
+        ``retry``, a failed run is enqueued again and resumes at the node that failed. ``tags`` and
+        ``group`` are those of ``nt.run``; a run that already exists keeps the tags that it has.
         Durable: when it returns.
         """
         check_not_importing(f"Run {run_id!r} is enqueued")
+        labels = read_labels(tags, group, what=f"Run {run_id!r}")
         ledger = self.ledger
         self.check_versions()
-        return enqueue(ledger, self.newest(graph), run_id, input, retry=retry)
+        return enqueue(ledger, self.newest(graph), run_id, input, retry=retry, labels=labels)
 
-    def enqueue_all(self, graph: str, inputs: Mapping[str, Any], *, retry: bool = False) -> int:
+    def enqueue_all(
+        self,
+        graph: str,
+        inputs: Mapping[str, Any],
+        *,
+        retry: bool = False,
+        tags: Mapping[str, str] | None = None,
+        group: str | None = None,
+    ) -> int:
         """Enqueue many runs, by id. Return how many are new or, with ``retry``, enqueued again.
 
         All runs are checked before the first one is written. If the call is interrupted, repeat it
-        with the same inputs. Durable: when it returns.
+        with the same inputs. ``tags`` and ``group`` apply to all of them.
+        Durable: when it returns.
         """
         check_not_importing("Runs are enqueued")
+        labels = read_labels(tags, group, what="Runs to enqueue")
         ledger = self.ledger
         self.check_versions()
-        return enqueue_all(ledger, self.newest(graph), inputs, retry=retry)
+        return enqueue_all(ledger, self.newest(graph), inputs, retry=retry, labels=labels)
 
     def advance(
         self,

@@ -38,6 +38,7 @@ from nottwice.model.graphs.graph import (
     define,
     parse_version,
 )
+from nottwice.model.labels import read_labels
 from nottwice.model.records import frozen_record
 from nottwice.model.saving.cadence import Checkpoints, read_cadence
 from nottwice.model.saving.changes import Change
@@ -207,17 +208,23 @@ class Graph(Generic[S]):
         acquire_timeout: Duration | None = None,
         settle_timeout: Duration = "60s",
         wait: Duration | None = None,
+        tags: Mapping[str, str] | None = None,
+        group: str | None = None,
     ) -> Outcome[S]:
         """Start a run, resume it, or return its finished result. The call is the same for all.
 
         It returns when the run is finished or waits for something. ``store`` is a path, a ledger,
         or the app, whose policies then apply. ``wait`` is how long to wait here, so that the run
         resumes as soon as what it waits for arrives. ``acquire_timeout`` and ``settle_timeout``
-        are those of ``nt.run``. An exception of a node is recorded as the failure of the run and
+        are those of ``nt.run``, and so are ``tags`` and ``group``; child runs inherit both. An
+        exception of a node is recorded as the failure of the run and
         then raised. The same call then tries that node again.
         """
         check_not_importing(f"Run {run_id!r} is opened")
-        asked = running.Asked(self, run_id, input, acquire_timeout, settle_timeout, wait)
+        labels = read_labels(tags, group, what=f"Run {run_id!r}")
+        asked = running.Asked(
+            self, run_id, input, acquire_timeout, settle_timeout, wait, labels=labels
+        )
         return running.run(ledger_of(store), asked)
 
     @shows_one_frame
@@ -230,10 +237,15 @@ class Graph(Generic[S]):
         acquire_timeout: Duration | None = None,
         settle_timeout: Duration = "60s",
         wait: Duration | None = None,
+        tags: Mapping[str, str] | None = None,
+        group: str | None = None,
     ) -> Outcome[S]:
         """Like ``run``, without blocking the event loop. Sync nodes run in threads."""
         check_not_importing(f"Run {run_id!r} is opened")
-        asked = running.Asked(self, run_id, input, acquire_timeout, settle_timeout, wait)
+        labels = read_labels(tags, group, what=f"Run {run_id!r}")
+        asked = running.Asked(
+            self, run_id, input, acquire_timeout, settle_timeout, wait, labels=labels
+        )
         return await running.arun(ledger_of(store), asked)
 
     def outcome(self, run_id: str, *, store: AnyStore = None) -> Outcome[S]:

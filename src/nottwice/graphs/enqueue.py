@@ -22,6 +22,7 @@ from nottwice.guard.ledger import Ledger
 from nottwice.model import values
 from nottwice.model.call import check_id
 from nottwice.model.graphs.graph import split_graph_id
+from nottwice.model.labels import NO_LABELS, Labels, check_group
 from nottwice.model.run import GraphRecord, RunRecord, RunStatus
 from nottwice.store.interface import Claim, Commit, Outdated, check_not_removed
 
@@ -30,19 +31,28 @@ MOST_AT_ONCE = 256
 
 
 def enqueue(
-    ledger: Ledger, graph: Runnable, run_id: str, given: Any, *, retry: bool = False
+    ledger: Ledger,
+    graph: Runnable,
+    run_id: str,
+    given: Any,
+    *,
+    retry: bool = False,
+    labels: Labels = NO_LABELS,
 ) -> bool:
-    """Enqueue a run. Return False if it already exists. Durable: when it returns."""
+    """Enqueue a run. Return False if it already exists. Durable: when it returns.
+
+    A run that exists keeps its tags: only a process that opens it changes them.
+    """
     check_id(run_id, what="The run id")
     while True:
         known = ledger.store.load_run(run_id)
         if known is not None:
-            _check_same(ledger, graph, known, given)
+            _check_same(ledger, graph, known, given, labels)
             return retry and _requeue(ledger, known)
         first = graph.state.first(given)
         check_unchanged(ledger.store, graph)
         try:
-            ledger.store.commit(_commit(ledger, graph, run_id, first))
+            ledger.store.commit(_commit(ledger, graph, run_id, first, labels))
         except Outdated:
             # Another process has just enqueued it.
             continue
@@ -50,7 +60,12 @@ def enqueue(
 
 
 def enqueue_all(
-    ledger: Ledger, graph: Runnable, inputs: Mapping[str, Any], *, retry: bool = False
+    ledger: Ledger,
+    graph: Runnable,
+    inputs: Mapping[str, Any],
+    *,
+    retry: bool = False,
+    labels: Labels = NO_LABELS,
 ) -> int:
     """Enqueue many runs and return how many are new. All are checked before one is written."""
     if not isinstance(inputs, Mapping):
@@ -58,13 +73,13 @@ def enqueue_all(
             f"enqueue_all takes a dict from run ids to inputs, not {type(inputs).__name__}. "
             "Nothing was enqueued."
         )
-    new = dict(_new(ledger, graph, inputs))
+    new = dict(_new(ledger, graph, inputs, labels))
     check_unchanged(ledger.store, graph)
     waiting, written = list(new.items()), 0
     while waiting:
         batch, waiting = waiting[:MOST_AT_ONCE], waiting[MOST_AT_ONCE:]
         futures: list[tuple[str, Future[None]]] = [
-            (run_id, ledger.store.commit_soon(_commit(ledger, graph, run_id, first)))
+            (run_id, ledger.store.commit_soon(_commit(ledger, graph, run_id, first, labels)))
             for run_id, first in batch
         ]
         for run_id, future in futures:
@@ -72,7 +87,7 @@ def enqueue_all(
                 future.result()
                 written += 1
             except Outdated:
-                written += enqueue(ledger, graph, run_id, inputs[run_id])
+                written += enqueue(ledger, graph, run_id, inputs[run_id], labels=labels)
     if retry:
         known = map(ledger.store.load_run, inputs.keys() - new.keys())
         written += sum(_requeue(ledger, run) for run in known if run is not None)
@@ -80,7 +95,7 @@ def enqueue_all(
 
 
 def _new(
-    ledger: Ledger, graph: Runnable, inputs: Mapping[str, Any]
+    ledger: Ledger, graph: Runnable, inputs: Mapping[str, Any], labels: Labels
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the runs that do not exist yet, with the state that each starts with."""
     for run_id, given in inputs.items():
@@ -89,10 +104,12 @@ def _new(
         if known is None:
             yield run_id, graph.state.first(given)
         else:
-            _check_same(ledger, graph, known, given)
+            _check_same(ledger, graph, known, given, labels)
 
 
-def _commit(ledger: Ledger, graph: Runnable, run_id: str, first: dict[str, Any]) -> Commit:
+def _commit(
+    ledger: Ledger, graph: Runnable, run_id: str, first: dict[str, Any], labels: Labels
+) -> Commit:
     now = ledger.clock.now()
     record = RunRecord(
         workflow_id=run_id,
@@ -103,6 +120,8 @@ def _commit(ledger: Ledger, graph: Runnable, run_id: str, first: dict[str, Any])
         updated_at=now,
         graph_id=graph.id,
         input_json=values.encode(first),
+        tags=labels.tags,
+        group=labels.group,
     )
     recorded = GraphRecord(graph.id, graph.record_json, now)
     return Commit(workflow_id=run_id, claim=Claim(record), graph=recorded)
@@ -125,10 +144,13 @@ def _requeue(ledger: Ledger, known: RunRecord) -> bool:
     return True
 
 
-def _check_same(ledger: Ledger, graph: Runnable, known: RunRecord, given: Any) -> None:
+def _check_same(
+    ledger: Ledger, graph: Runnable, known: RunRecord, given: Any, labels: Labels
+) -> None:
     """Refuse an id that belongs to another run. The run's own graph version does not matter."""
     check_not_removed(known)
     run_id = known.workflow_id
+    check_group(run_id, known.group, labels.group)
     if known.graph_id is None or split_graph_id(known.graph_id)[0] != graph.name:
         what = known.graph_id or "no graph (it was opened with nt.run)"
         raise UsageError(

@@ -83,6 +83,7 @@ def _fork(ledger: Ledger, graph: Runnable, origin: RunRecord, to: str, image: An
         host=ledger,
         run_id=to,
         find_tool=registry.find_tool,
+        labels=origin.labels,
         begins=ownership.Beginning(
             GraphRecord(origin.graph_id or graph.id, graph.record_json, now),
             origin.input_json or "{}",

@@ -31,6 +31,7 @@ from nottwice.guard.ledger import Ledger
 from nottwice.model import values
 from nottwice.model.call import check_id
 from nottwice.model.graphs.graph import GraphDefinition, split_graph_id
+from nottwice.model.labels import NO_LABELS, Labels, check_group
 from nottwice.model.records import frozen_record
 from nottwice.model.review import MIGRATE, Review
 from nottwice.model.run import GraphRecord, RunRecord, RunStatus
@@ -77,6 +78,8 @@ class Asked:
     """Whether to release the run at the end of the current node."""
     most_nodes: int | None = None
     """Release the run after this many nodes."""
+    labels: Labels = NO_LABELS
+    """The tags and the group that the caller gives the run."""
 
     def acquire_seconds(self) -> float:
         return timeout_seconds(self.acquire_timeout, what="acquire_timeout")
@@ -110,6 +113,8 @@ def running(host: Host, asked: Asked) -> Doing[Outcome[Any]]:
     check_policed(host.policies, graph, run_id)
     while True:
         known: RunRecord | None = yield load(run_id)
+        if known is not None:
+            check_group(run_id, known.group, asked.labels.group)
         if known is not None and is_over_elsewhere(graph, known):
             return (yield from telling(host, graph, known))
         begins = yield from beginning(asked, known, now=clock.now())
@@ -219,6 +224,7 @@ def _advance(
         begins=begins,
         bound=bound,
         told_to_stop=asked.told_to_stop,
+        labels=asked.labels,
     )
     plan = GraphCode(
         graph=graph.definition(),

@@ -45,6 +45,8 @@ class Declaration:
         keep: Duration | None = None,
         rate: str | None = None,
         redact: Callable[[str], str] | None = None,
+        title: str | None = None,
+        look: str | None = None,
     ) -> None:
         self.key = key
         self.window = window
@@ -71,6 +73,8 @@ class Declaration:
         self.keep = keep
         self.keep_seconds = None if keep is None else _seconds(keep, tool, "keep")
         self.redact = redact
+        self.title: Any = title
+        self.look: Any = look
         self.rate = None if rate is None else check_id(rate, what=f"Tool {tool!r}: rate")
 
     def check(self, name: str, kind: ReplayClass, *, keyless: bool = False) -> None:

@@ -37,6 +37,7 @@ from nottwice.guard.declaration import Declaration, Duration, VerifyHook, read_d
 from nottwice.guard.definition import Definition
 from nottwice.guard.frames import without_our_frames
 from nottwice.guard.request import Requests
+from nottwice.guard.wording import check_wording, relative_place, summary_of
 from nottwice.model.call import check_id
 from nottwice.model.failure import Classifier
 from nottwice.model.replay_class import ReplayClass
@@ -144,6 +145,8 @@ def tool(
     keep: Duration | None = None,
     rate: str | None = None,
     redact: Callable[[str], str] | None = None,
+    title: str | None = None,
+    look: str | None = None,
 ) -> Protector: ...
 
 
@@ -170,6 +173,8 @@ def tool(
     keep: Duration | None = None,
     rate: str | None = None,
     redact: Callable[[str], str] | None = None,
+    title: str | None = None,
+    look: str | None = None,
 ) -> Protector: ...
 
 
@@ -194,6 +199,8 @@ def tool(
     keep: Duration | None = None,
     rate: str | None = None,
     redact: Callable[[str], str] | None = None,
+    title: str | None = None,
+    look: str | None = None,
 ) -> Protector: ...
 
 
@@ -229,6 +236,9 @@ def tool(replay_class: Any = None, **declared: Any) -> Any:
         keep: how long its rows are kept after their run has ended.
         rate: the name of its rate-limit class, for policies.
         redact: a function that takes a text to be recorded and returns what may be recorded.
+        title: one line about a call, for people: ``"Refund {cents} ct for order {order_id}"``.
+        look: where a person checks whether a call happened, a text or a URL with arguments and,
+            for keyed tools, the key: ``"https://pay.example/search?key={key}"``.
     """
     if callable(replay_class):
         _refuse_unclassified(getattr(replay_class, "__name__", "?"), None)
@@ -265,6 +275,9 @@ def _protect(function: Callable[..., Any], replay_class: object, words: dict[str
     keyless = replay_class == KEYLESS
     declared.check(name, kind, keyless=keyless)
     requests = Requests(function, name=name, declared=declared, key=declared.key)
+    wording = functools.partial(
+        check_wording, name, parameters=requests.signature.parameter_names(), keyed=kind.keyed
+    )
     record = Tool(
         name=requests.name,
         replay_class=kind,
@@ -299,6 +312,10 @@ def _protect(function: Callable[..., Any], replay_class: object, words: dict[str
         keep_seconds=declared.keep_seconds,
         rate_class=declared.rate,
         redact=declared.redact,
+        title=wording("title", declared.title),
+        look=wording("look", declared.look),
+        summary=summary_of(function),
+        place=relative_place(function),
     )
     requests.tool = record
     protected = (_async_twin if record.is_async else _sync_twin)(function, requests)

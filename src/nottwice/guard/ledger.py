@@ -11,7 +11,7 @@ import functools
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, runtime_checkable
@@ -41,6 +41,7 @@ from nottwice.guard.upkeep.on_record import (
     recorded_runs,
 )
 from nottwice.model.graphs.graph import parse_version
+from nottwice.model.labels import read_labels
 from nottwice.model.run import RunRecord
 from nottwice.model.saving.cadence import Cadence, Checkpoints, read_cadence
 from nottwice.model.sealing.keyring import Keyring
@@ -187,11 +188,13 @@ class Ledger:
         policy: Policies = None,
         version: str | None = None,
         checkpoints: Checkpoints | None = None,
+        tags: Mapping[str, str] | None = None,
+        group: str | None = None,
     ) -> Run:
         """Return a run of this ledger, to be entered with ``with`` or ``async with``.
 
         ``policy`` is asked in addition to those of the ledger; the strictest ruling counts.
-        ``version``: see ``nt.run``.
+        ``version``, ``tags`` and ``group``: see ``nt.run``.
         """
         check_not_importing(f"Run {run_id!r} is opened")
         return Run(
@@ -201,6 +204,7 @@ class Ledger:
             patience_seconds=parse_duration(settle_timeout, what="settle_timeout"),
             version=None if version is None else parse_version(version, what=f"Run {run_id!r}"),
             cadence=_cadence(run_id, checkpoints),
+            labels=read_labels(tags, group, what=f"Run {run_id!r}"),
         )
 
     def attach(
@@ -256,24 +260,32 @@ class Ledger:
         return event.event_id
 
     def runs(
-        self, *, prefix: str = "", graph: str | None = None, status: str | None = None
+        self,
+        *,
+        prefix: str = "",
+        graph: str | None = None,
+        status: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        group: str | None = None,
     ) -> Iterator[RecordedRun]:
         """The runs of this ledger, last changed first, read a page at a time as you iterate.
 
         ``prefix``: only runs whose id begins with it. ``graph``: only runs of a graph, by its name
-        or by ``name@version``. ``status``: one of the values of ``RecordedRun.status``. A run
-        that changes while you iterate moves to the front, and may be missed.
+        or by ``name@version``. ``status``: one of the values of ``RecordedRun.status``.
+        ``tags``: only runs that have all of these. ``group``: only runs of this group. A run that
+        changes while you iterate moves to the front, and may be missed.
         """
         if status is not None and status not in STATUSES:
             raise UsageError(
                 f"{status!r} is not a status of a run. Nothing was read. Give one of: "
                 f"{', '.join(STATUSES)}."
             )
-        return recorded_runs(self.store, prefix=prefix, graph=graph, status=status)
+        labels = read_labels(tags, group, what="The runs to list")
+        return recorded_runs(self.store, prefix=prefix, graph=graph, status=status, labels=labels)
 
     def run_record(self, run_id: str) -> RecordedRun:
         """Return one run as recorded, without opening or resuming it. Raises UnknownRun."""
-        return recorded_run(self._known(run_id))
+        return recorded_run(self._known(run_id), self.store.openings(run_id))
 
     def calls(self, run_id: str) -> Iterator[RecordedCall]:
         """The calls of a run, oldest first, read a page at a time as you iterate.
@@ -342,6 +354,8 @@ def run(
     policy: Policies = None,
     version: str | None = None,
     checkpoints: Checkpoints | None = None,
+    tags: Mapping[str, str] | None = None,
+    group: str | None = None,
 ) -> Run:
     """Open a run: tools called inside are recorded, and no effect happens twice.
 
@@ -355,10 +369,13 @@ def run(
     patch of it may continue the run; any other raises WorkflowVersionMismatch. ``checkpoints``:
     when pure results and the ends of steps become durable: ``"effects"`` (with the next effect, or
     within 100 ms; the default), ``"every_step"``, ``"on_exit"``, a number of steps, or a time such
-    as ``"30s"``. Effects and model replies are always durable.
+    as ``"30s"``. Effects and model replies are always durable. ``tags``: what you search runs by,
+    ``{"customer": "acme"}``. They are added to the tags that the run has; a value given again
+    replaces the old one. ``group``: the name of the group that the run belongs to, and stays in.
     """
     # Before the ledger is opened, because that would create its file.
     check_not_importing(f"Run {run_id!r} is opened")
+    read_labels(tags, group, what=f"Run {run_id!r}")
     return ledger_of(store).run(
         run_id,
         acquire_timeout=acquire_timeout,
@@ -366,6 +383,8 @@ def run(
         policy=policy,
         version=version,
         checkpoints=checkpoints,
+        tags=tags,
+        group=group,
     )
 
 

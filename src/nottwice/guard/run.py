@@ -27,6 +27,7 @@ from nottwice.guard.frames import without_our_frames
 from nottwice.model.call import check_id
 from nottwice.model.failure import Failure
 from nottwice.model.graphs.graph import Version
+from nottwice.model.labels import NO_LABELS, Labels, check_group
 from nottwice.model.run import RunStatus
 from nottwice.model.saving.cadence import AT_EFFECTS, Cadence
 
@@ -49,6 +50,7 @@ class Run:
         patience_seconds: float,
         version: Version | None = None,
         cadence: Cadence | None = None,
+        labels: Labels = NO_LABELS,
     ) -> None:
         """``cadence``: None means that of the enclosing block of the run, if there is one."""
         self.id = check_id(run_id, what="The run id")
@@ -61,6 +63,7 @@ class Run:
             cadence=cadence or AT_EFFECTS,
             plain=True,
             version=version,
+            labels=labels,
         )
         self._cadence = cadence
         self._token: contextvars.Token[Scope | None] | None = None
@@ -172,6 +175,7 @@ class Run:
                 location = self._opening.host.store.location
                 check_version(session.run, self._opening.version, location=location)
             self._check_cadence(session)
+            self._check_labels(session)
             session.enter_block()
             return session
         return None
@@ -189,6 +193,17 @@ class Run:
             raise UsageError(
                 f"Run {self.id!r} is open already, with other checkpoints than this block names, "
                 "and would keep those. Nothing happened. Name them in the outermost block."
+            )
+
+    def _check_labels(self, session: Session) -> None:
+        """Refuse tags that would not be recorded: they are written when a run is claimed."""
+        labels, run = self._opening.labels, session.run
+        check_group(self.id, run.group, labels.group)
+        if labels.over(run.labels) != run.labels:
+            raise UsageError(
+                f"Run {self.id!r} is open already, without the tags or the group that this block "
+                "names, and would continue without them. Nothing happened. Name them in the "
+                "outermost block."
             )
 
     def _entered(self, session: Session) -> Run:

@@ -10,6 +10,7 @@ from nottwice.errors import LedgerCorrupt
 from nottwice.model import values
 from nottwice.model.calendar import utc
 from nottwice.model.failure import Failure
+from nottwice.model.labels import Labels, Tags
 from nottwice.model.records import frozen_record, light_record
 from nottwice.model.shapes import checked, not_believed
 
@@ -135,6 +136,10 @@ class RunRecord:
     origin: str | None = None
     """The run that it was forked from. It has that run's receipts and makes no new effects."""
     waits: tuple[Wait, ...] = ()
+    tags: Tags = ()
+    """What callers search it by; see labels.py."""
+    group: str | None = None
+    """The group of runs that it belongs to."""
 
     def given_input(self) -> str:
         """Return the input of a run of a graph. Raises LedgerCorrupt if it has none."""
@@ -158,6 +163,11 @@ class RunRecord:
             if not isinstance(version, str | None):
                 raise TypeError("the version is not text")
             return version
+
+    @property
+    def labels(self) -> Labels:
+        """Its tags and its group."""
+        return Labels(self.tags, self.group)
 
     @property
     def is_queued(self) -> bool:

@@ -127,6 +127,14 @@ class Tool:
     """Whether a model may do exactly the same again (P201)."""
     parallel: bool = False
     """In a model's reply with several effects, the order of this one does not matter (P200)."""
+    title: str | None = None
+    """A template for one line about a call, for people (P224)."""
+    look: str | None = None
+    """A template that says where a person checks whether a call happened."""
+    summary: str | None = None
+    """The first line of its docstring."""
+    place: str | None = None
+    """Where it is declared, from the folder that its package is imported from."""
     rate_class: str | None = None
     """The name of its rate-limit class. Recorded now, enforced by the policy gate."""
 

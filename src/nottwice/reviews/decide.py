@@ -18,6 +18,7 @@ from nottwice.model import values
 from nottwice.model.asked import Question, options_of, shown_in
 from nottwice.model.call import CallRow, ResultKind, StoredResult
 from nottwice.model.raises import check_raise
+from nottwice.model.result_schema import misfit
 from nottwice.model.review import VERBS, AuditEntry, Decision, Review, ReviewKind, Verb
 from nottwice.model.sealing.secrets import SHOWN
 from nottwice.model.tool import Tool
@@ -136,6 +137,20 @@ def _result(
         # Only checked here. The holder reads the same JSON again with its own annotations.
         tool.adopt_result(result)
     return StoredResult(ResultKind.PLAIN, values.encode(result))
+
+
+def check_schema(schema: Any, result: Any) -> None:
+    """Refuse a result that does not fit the schema that the ledger has of its tool (P222).
+
+    For people who type one. A program may know the tool better than the ledger does: the schema is
+    that of the code which last used the tool, and the run checks every result again.
+    """
+    why = None if schema is None else misfit(schema, result)
+    if why is not None:
+        raise UsageError(
+            f"This cannot be the result of the tool: {why}. Nothing was decided. The schema is in: "
+            "nottwice reviews --json"
+        )
 
 
 def _is_secret(row: CallRow | None) -> bool:

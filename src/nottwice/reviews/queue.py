@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from nottwice.errors import UnknownReview, UsageError
+from typing import Any
+
+from nottwice.errors import LedgerCorrupt, LedgerTampered, UnknownReview, UsageError
+from nottwice.model import values
 from nottwice.model.call import CallRow
 from nottwice.model.records import frozen_record
 from nottwice.model.review import Evidence, Review, Verb
 from nottwice.model.run import HolderRecord, Life
+from nottwice.model.tool_record import ToolRecord
 from nottwice.store.interface import Store
 
 
@@ -19,6 +23,14 @@ class Case:
     evidence: tuple[Evidence, ...]
     holder: HolderRecord | None
     holder_life: Life
+    tool: ToolRecord | None = None
+    """What the ledger knows about the tool of the call."""
+
+    @property
+    def result_schema(self) -> Any:
+        """The JSON schema of a result; None if it is not known, or anything fits."""
+        stored = None if self.tool is None else self.tool.result_json
+        return None if stored is None else values.decode(stored)
 
     @property
     def attempt_is_over(self) -> bool:
@@ -60,7 +72,19 @@ def case_of(store: Store, review: Review) -> Case:
         evidence=tuple(store.evidence(review.identity.workflow_id, review.call_id)),
         holder=holder,
         holder_life=life,
+        tool=known_tool(store, review.identity.tool_name),
     )
+
+
+def known_tool(store: Store, name: str) -> ToolRecord | None:
+    """Return what is recorded about a tool; None if nothing is, or if it cannot be believed.
+
+    A case must be shown even if its title cannot be. ``nottwice audit --verify`` names the row.
+    """
+    try:
+        return store.load_tool(name)
+    except (LedgerCorrupt, LedgerTampered):
+        return None
 
 
 def needs_reason(verb: Verb | None) -> bool:

@@ -16,6 +16,8 @@ from dataclasses import replace
 
 from nottwice.errors import KeyMissing
 from nottwice.model.call import CallIdentity, CallRow
+from nottwice.model.labels import Tags
+from nottwice.model.openings import OpeningRecord
 from nottwice.model.places import is_inside
 from nottwice.model.review import AuditEntry, Evidence, Review
 from nottwice.model.run import (
@@ -32,6 +34,7 @@ from nottwice.model.run import (
     StepRecord,
 )
 from nottwice.model.tally import Tally
+from nottwice.model.tool_record import ToolRecord
 from nottwice.store import rules
 from nottwice.store.interface import LEDGER, Commit
 from nottwice.store.rules import MemoryData
@@ -239,20 +242,29 @@ class StoreBase(ABC):
         status: RunStatus | None = None,
         queued: bool | None = None,
         before: RunRecord | None = None,
+        tags: Tags = (),
+        group: str | None = None,
     ) -> list[RunRecord]:
         found = [
             run
-            for run in _chosen(self.all_records(), prefix, graph)
+            for run in _chosen(self.all_records(), prefix, graph, tags, group)
             if status in (None, run.status)
             and queued in (None, run.is_queued)
             and (before is None or _last_changed(run) < _last_changed(before))
         ]
         return sorted(found, key=_last_changed, reverse=True)[:limit]
 
-    def count_runs(self, *, prefix: str = "", graph: str | None = None) -> list[RunCount]:
+    def count_runs(
+        self,
+        *,
+        prefix: str = "",
+        graph: str | None = None,
+        tags: Tags = (),
+        group: str | None = None,
+    ) -> list[RunCount]:
         runs: Counter[tuple[RunStatus, str | None]] = Counter()
         queued: Counter[tuple[RunStatus, str | None]] = Counter()
-        for run in _chosen(self.all_records(), prefix, graph):
+        for run in _chosen(self.all_records(), prefix, graph, tags, group):
             where = run.status, run.holder_id if run.status is RunStatus.RUNNING else None
             runs[where] += 1
             queued[where] += run.is_queued
@@ -277,6 +289,20 @@ class StoreBase(ABC):
         with data.guard:
             found = data.runs.of("parent", workflow_id)
         return sorted(found, key=lambda run: (run.created_at, run.workflow_id))
+
+    def openings(self, workflow_id: str) -> list[OpeningRecord]:
+        data = self.records(workflow_id)
+        with data.guard:
+            found = data.openings.of("run", workflow_id)
+        return sorted(found, key=lambda opening: opening.epoch)
+
+    def load_tool(self, tool_name: str) -> ToolRecord | None:
+        return self.all_records().tools.get(tool_name)
+
+    def tools(self) -> list[ToolRecord]:
+        data = self.all_records()
+        with data.guard:
+            return sorted(data.tools.values(), key=lambda tool: tool.tool_name)
 
     def ready_runs(
         self, *, begun: bool, now: float, limit: int, without: Collection[str] = ()
@@ -368,8 +394,20 @@ class StoreBase(ABC):
         raise KeyMissing(f"The store {self.location} keeps no seals. Nothing was changed.")
 
 
-def _chosen(data: MemoryData, prefix: str, graph: str | None) -> list[RunRecord]:
-    found = [run for run in data.list_runs() if run.workflow_id.startswith(prefix)]
+def _chosen(
+    data: MemoryData,
+    prefix: str,
+    graph: str | None,
+    tags: Tags = (),
+    group: str | None = None,
+) -> list[RunRecord]:
+    found = [
+        run
+        for run in data.list_runs()
+        if run.workflow_id.startswith(prefix)
+        and set(tags) <= set(run.tags)
+        and group in (None, run.group)
+    ]
     if graph is None:
         return found
     return [run for run in found if rules.is_run_of(run.graph_id, graph)]

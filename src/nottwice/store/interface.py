@@ -15,6 +15,8 @@ from typing import Protocol, runtime_checkable
 from nottwice.errors import RunRemoved, UsageError
 from nottwice.model.call import CallIdentity, CallRow, CallStatus
 from nottwice.model.failure import Failure
+from nottwice.model.labels import Tags
+from nottwice.model.openings import OpeningEnd, OpeningRecord, Savings
 from nottwice.model.policy import ChargeRecord
 from nottwice.model.records import frozen_record, light_record
 from nottwice.model.review import AuditEntry, Evidence, Review
@@ -35,6 +37,7 @@ from nottwice.model.run import (
     removed_text,
 )
 from nottwice.model.tally import Tally
+from nottwice.model.tool_record import ToolRecord
 
 LEDGER = ""
 """The id that means the ledger itself where an audit entry names a run. No run has this id."""
@@ -78,6 +81,10 @@ class Claim:
 
     run: RunRecord
     after_epoch: int | None = None
+    at: float | None = None
+    """When the opening begins. None: the claim is upkeep, which is not recorded as an opening."""
+    left: OpeningEnd = OpeningEnd.TAKEN_OVER
+    """How the opening of the holder before ended, if it was not released."""
 
 
 @frozen_record(frozen=True, slots=True)
@@ -91,6 +98,10 @@ class RunUpdate:
     waits: tuple[Wait, ...] = ()
     graph_id: str | None = None
     """The graph that the run is bound to from now on (V4); None keeps the current one."""
+    released_at: float | None = None
+    """When the opening ends, if that is not ``at``: a run may be put back as it was before."""
+    saved: Savings = Savings()
+    """What this opening got from the ledger."""
 
 
 @frozen_record(frozen=True, slots=True)
@@ -152,6 +163,8 @@ class Commit:
     """If a meter has no room for a charge, the whole commit is refused as Outdated."""
     graph: GraphRecord | None = None
     """Recorded if the ledger does not have this id yet; an existing graph stays unchanged."""
+    tools: tuple[ToolRecord, ...] = ()
+    """Recorded under their names. A tool that is declared differently replaces the old record."""
     removal: Removal | None = None
     only_calls: bool = field(init=False, repr=False, compare=False)
     """Whether the commit writes nothing but calls, as the two commits of every effect do. Computed
@@ -160,7 +173,7 @@ class Commit:
     def __post_init__(self) -> None:
         beside = self.claim or self.run or self.steps or self.reviews or self.evidence or self.audit
         rest = self.checkpoints or self.dropped or self.events or self.charges or self.graph
-        only_calls = not (beside or rest or self.removal)
+        only_calls = not (beside or rest or self.tools or self.removal)
         object.__setattr__(self, "only_calls", only_calls)
         strangers = False
         for write in self.calls:
@@ -326,15 +339,25 @@ class Store(Protocol):
         status: RunStatus | None = None,
         queued: bool | None = None,
         before: RunRecord | None = None,
+        tags: Tags = (),
+        group: str | None = None,
     ) -> list[RunRecord]:
         """Runs, last changed first; the identity ``prefix`` is matched literally.
 
         ``graph``: only runs of this graph, by its name or its id. ``queued``: only runs that are
         merely enqueued (True), or only the others (False). ``before``: only runs that follow this
-        one in the list, as it was read. A page must not become slower as the ledger grows.
+        one in the list, as it was read. ``tags``: only runs that have all of these. ``group``: only
+        runs of this group. A page must not become slower as the ledger grows.
         """
 
-    def count_runs(self, *, prefix: str = "", graph: str | None = None) -> list[RunCount]:
+    def count_runs(
+        self,
+        *,
+        prefix: str = "",
+        graph: str | None = None,
+        tags: Tags = (),
+        group: str | None = None,
+    ) -> list[RunCount]:
         """The number of runs by status, and of running runs also by holder."""
 
     def tally(
@@ -393,6 +416,15 @@ class Store(Protocol):
 
     def graphs(self) -> list[GraphRecord]:
         """All graphs recorded in this ledger, by id."""
+
+    def openings(self, workflow_id: str) -> list[OpeningRecord]:
+        """The processes that held a run, in order. The last one may still hold it."""
+
+    def load_tool(self, tool_name: str) -> ToolRecord | None:
+        """What was last recorded about a tool."""
+
+    def tools(self) -> list[ToolRecord]:
+        """All tools recorded in this ledger, by name."""
 
     def children(self, workflow_id: str) -> list[RunRecord]:
         """The runs that a run has spawned, oldest first."""

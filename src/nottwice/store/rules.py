@@ -20,6 +20,7 @@ from typing import Any, assert_never
 
 from nottwice.errors import KeyConflict, OwnershipLost
 from nottwice.model.call import CallIdentity, CallRow, CallStatus
+from nottwice.model.openings import OpeningRecord, begun_by, end_of
 from nottwice.model.policy import ChargeRecord
 from nottwice.model.review import AuditEntry, Evidence, Review, ReviewStatus
 from nottwice.model.run import (
@@ -34,6 +35,7 @@ from nottwice.model.run import (
     Wait,
     WaitKind,
 )
+from nottwice.model.tool_record import ToolRecord
 from nottwice.store.indexed import Indexed
 from nottwice.store.interface import (
     Blocked,
@@ -45,6 +47,7 @@ from nottwice.store.interface import (
     Outdated,
     Removal,
     ReviewWrite,
+    RunUpdate,
     check_not_removed,
 )
 from nottwice.store.table import Table
@@ -93,6 +96,22 @@ _CHARGES = {"meter": lambda where, charge: where[:1]}
 _RUNS = {"parent": lambda run_id, run: () if run.parent_id is None else (run.parent_id,)}
 
 
+class Newest(dict[str, ToolRecord]):
+    """Tools by name. Of two records of one tool, the newer one stays, whatever their order."""
+
+    def __setitem__(self, name: str, tool: ToolRecord) -> None:
+        known = self.get(name)
+        if known is None or known.recorded_at <= tool.recorded_at:
+            super().__setitem__(name, tool)
+
+    def update(self, *others: Any, **named: Any) -> None:
+        for name, tool in dict(*others, **named).items():
+            self[name] = tool
+
+    def copy(self) -> Newest:
+        return Newest(self)
+
+
 class MemoryData:
     """The records of a ledger, or of one of its runs, each by its key.
 
@@ -109,6 +128,8 @@ class MemoryData:
     checkpoints: Indexed[tuple[str, int], CheckpointRecord]
     events: Indexed[tuple[str, str], EventRecord]
     graphs: dict[str, GraphRecord]
+    openings: Indexed[tuple[str, int], OpeningRecord]
+    tools: Newest
     charges: Indexed[tuple[str, str], ChargeRecord]
     shown: dict[tuple[str, float | None, str], int]
     """Sums that a database has computed itself, by the arguments of ``charged``."""
@@ -162,6 +183,8 @@ _MADE_BY: dict[str, Callable[[], Any]] = {
     "checkpoints": partial(Indexed, _OF_RUN),
     "events": partial(Indexed, _OF_RUN),
     "graphs": dict,
+    "openings": partial(Indexed, _OF_RUN),
+    "tools": Newest,
     "charges": partial(Indexed, _CHARGES),
     "shown": dict,
     "fences": dict,
@@ -176,6 +199,8 @@ _KEPT_BY: dict[str, Callable[[Any], Any]] = {
     "checkpoints": attrgetter("workflow_id", "version"),
     "events": attrgetter("workflow_id", "event_id"),
     "graphs": attrgetter("graph_id"),
+    "openings": attrgetter("workflow_id", "epoch"),
+    "tools": attrgetter("tool_name"),
     "charges": attrgetter("meter", "call_id"),
 }
 """The key of each kind of record."""
@@ -328,6 +353,7 @@ def _has_failed(row: CallRow | None) -> bool:
 def apply(data: MemoryData, commit: Commit) -> None:
     """Make the changes of a commit that passed ``check``. Nothing is refused from here on."""
     if commit.claim is not None:
+        _open(data, commit.claim)
         data.runs[commit.workflow_id] = commit.claim.run
     for write in commit.calls:
         data.calls[write.row.identity] = _kept(data, write.row)
@@ -353,8 +379,12 @@ def apply(data: MemoryData, commit: Commit) -> None:
         data.charges[(charge.meter, charge.call_id)] = charge
     if commit.graph is not None:
         data.graphs.setdefault(commit.graph.graph_id, commit.graph)
+    for tool in commit.tools:
+        data.tools[tool.tool_name] = tool
     if commit.run is not None:
         run, update = data.runs[commit.workflow_id], commit.run
+        if update.release:
+            _end_opening(data, released(run, update))
         data.runs[commit.workflow_id] = replace(
             run,
             status=update.status,
@@ -366,6 +396,50 @@ def apply(data: MemoryData, commit: Commit) -> None:
         )
     if commit.removal is not None:
         _remove(data, commit.removal)
+
+
+def _open(data: MemoryData, claim: Claim) -> None:
+    """Begin an opening, and end the one before if its holder did not."""
+    left = taken_over(data.runs.get(claim.run.workflow_id), claim)
+    if left is not None:
+        _end_opening(data, left)
+    begun = begun_by(claim.run, claim.at)
+    if begun is not None:
+        data.openings.setdefault((begun.workflow_id, begun.epoch), begun)
+
+
+def taken_over(known: RunRecord | None, claim: Claim) -> OpeningRecord | None:
+    """The opening that a claim ends: that of a holder that did not release the run."""
+    if known is None or known.holder_id is None or known.epoch == claim.run.epoch:
+        return None
+    at = claim.run.updated_at if claim.at is None else claim.at
+    return OpeningRecord(known.workflow_id, known.epoch, known.holder_id, at, at, claim.left)
+
+
+def released(run: RunRecord, update: RunUpdate) -> OpeningRecord:
+    """The opening that a release ends."""
+    at = update.at if update.released_at is None else update.released_at
+    saved = update.saved
+    return OpeningRecord(
+        run.workflow_id,
+        run.epoch,
+        run.holder_id or "",
+        at,
+        at,
+        end_of(update.status),
+        saved.receipts,
+        saved.tokens,
+        saved.usd,
+    )
+
+
+def _end_opening(data: MemoryData, ended: OpeningRecord) -> None:
+    """End an opening that is on record and has not ended yet. What it began with stays."""
+    where = (ended.workflow_id, ended.epoch)
+    known = data.openings.get(where)
+    if known is not None and known.ended is None:
+        began = replace(ended, holder_id=known.holder_id, began_at=known.began_at)
+        data.openings[where] = began
 
 
 def _remove(data: MemoryData, removal: Removal) -> None:
@@ -383,6 +457,8 @@ def _remove(data: MemoryData, removal: Removal) -> None:
         del data.checkpoints[checkpoint]
     for event in data.events.keys_of("run", run):
         del data.events[event]
+    for opening in data.openings.keys_of("run", run):
+        del data.openings[opening]
     for review_id in data.reviews.keys_of("run", run):
         del data.reviews[review_id]
     for item in data.evidence.keys_of("run", run):

@@ -14,8 +14,9 @@ from nottwice.model.sealing.seal import Head, head_to_text
 from nottwice.store.interface import LEDGER
 from nottwice.store.sealing import Sealing, flaws_of_order, flaws_of_run
 from nottwice.store.table import Row, Table
-from nottwice.store.tables import CALLS, EVENTS, GRAPHS, OF_RUNS, RUNS
+from nottwice.store.tables import CALLS, EVENTS, GRAPHS, OF_RUNS, RUNS, TOOLS
 
+_SEALED = tuple(table for table in OF_RUNS if table.is_sealed)
 Ask = Callable[[str, dict[str, Any]], list[Any]]
 """Executes the statement of this name and returns the rows that it found."""
 
@@ -30,6 +31,7 @@ def flaws(ask: Ask, workflow_id: str, sealing: Sealing, *, thorough: bool) -> li
         ]
         if thorough:
             found += _flaws_in(sealing, GRAPHS, ask("graphs", {}))
+            found += _flaws_in(sealing, TOOLS, ask("tools", {}))
             found += _flaws_in(sealing, EVENTS, ask("early_events", {}))
     else:
         found = _flaws_of_run(ask, workflow_id, sealing)
@@ -47,10 +49,11 @@ def adopt(ask: Ask, workflow_id: str, sealing: Sealing) -> None:
         )
     if workflow_id == LEDGER:
         _seal(ask, GRAPHS, ask("graphs", {}), sealing)
+        _seal(ask, TOOLS, ask("tools", {}), sealing)
         _seal(ask, EVENTS, ask("early_events", {}), sealing)
     else:
         _adopt_run(ask, workflow_id, sealing)
-    for table in OF_RUNS:
+    for table in _SEALED:
         if table is not CALLS:
             _seal(ask, table, _rows_of(ask, table, workflow_id), sealing)
 
@@ -83,7 +86,7 @@ def _flaws_of_run(ask: Ask, workflow_id: str, sealing: Sealing) -> list[str]:
 
 
 def _flaws_of_rows(ask: Ask, workflow_id: str, sealing: Sealing) -> Iterator[str]:
-    for table in OF_RUNS:
+    for table in _SEALED:
         found = _rows_of(ask, table, workflow_id)
         yield from _flaws_in(sealing, table, found)
         if table is CALLS:

@@ -62,7 +62,7 @@ class Sealing:
 
     def check(self, table: Table[Any], found: list[Any]) -> list[Any]:
         """The same rows, if all are as nottwice wrote them; otherwise raises LedgerTampered."""
-        if self.seals is not None:
+        if self.seals is not None and table.is_sealed:
             for row in found:
                 flaw = self.flaw(table, row)
                 if flaw is not None:

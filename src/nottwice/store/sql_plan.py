@@ -16,11 +16,14 @@ from typing import Any
 
 from nottwice.errors import NottwiceError
 from nottwice.model.call import CallIdentity, CallRow
+from nottwice.model.labels import NO_LABELS
+from nottwice.model.openings import OpeningRecord, begun_by
 from nottwice.model.run import RunRecord, RunStatus
 from nottwice.model.sealing.seal import Head, head_to_text
 from nottwice.store import tables
 from nottwice.store.interface import (
     Blocked,
+    Claim,
     Commit,
     EventWrite,
     Outdated,
@@ -28,11 +31,11 @@ from nottwice.store.interface import (
     ReviewWrite,
     RunUpdate,
 )
-from nottwice.store.rules import MemoryData, apply, check
+from nottwice.store.rules import MemoryData, apply, check, released, taken_over
 from nottwice.store.sealing import HeadChange, Sealing
 from nottwice.store.statements import Parameters
 from nottwice.store.table import Row, Table
-from nottwice.store.tables import CALLS, EVENTS, REVIEWS, RUNS, micros
+from nottwice.store.tables import CALLS, EVENTS, OPENINGS, REVIEWS, RUNS, TOOLS, micros
 
 Named = tuple[str, Parameters]
 """The name of a statement, and its parameters."""
@@ -41,7 +44,7 @@ PICKED = "00"
 """One call in 256 moves ``runs.in_doubt_from`` forward. It is picked by its id, which is a hash, so
 no process has to count."""
 _NOT_OVER = (RunStatus.RUNNING, RunStatus.WAITING)
-_REST = ("steps", "checkpoints", "events", "reviews", "evidence")
+_REST = ("steps", "checkpoints", "events", "reviews", "evidence", "openings")
 
 
 class Plan:
@@ -157,7 +160,7 @@ class Plan:
     def _writes(self, commit: Commit) -> Iterator[Named]:
         change = HeadChange(self._sealing, commit, self._head_before(commit))
         if commit.claim is not None:
-            yield from self._claim(commit.claim.run)
+            yield from self._claim(commit.claim)
         if commit.removal is not None:
             yield from self._removal(commit.removal, change)
         for write in commit.calls:
@@ -176,6 +179,8 @@ class Plan:
             yield "put_charge", self._named(tables.CHARGES, charge_write.charge)
         if commit.checkpoints or commit.dropped or commit.events or commit.graph:
             yield from self._of_graphs(commit)
+        for tool in commit.tools:
+            yield "put_tool", self._named(TOOLS, tool)
         if commit.run is not None:
             yield from self._run(commit.workflow_id, commit.run)
         if commit.run or commit.claim or commit.fence is None:
@@ -199,7 +204,8 @@ class Plan:
             self._heads[run] = head_to_text(seals.sealed(run, Head()))
         return self._heads.get(run)
 
-    def _claim(self, run: RunRecord) -> Iterator[Named]:
+    def _claim(self, claim: Claim) -> Iterator[Named]:
+        run, known = claim.run, self.data.runs.get(claim.run.workflow_id)
         put = "put_run" if run.holder_id is None else "put_held_run"
         found = self._run_rows.get(run.workflow_id)
         self._in_doubt_from.setdefault(run.workflow_id, 0)
@@ -212,10 +218,31 @@ class Plan:
         if found is None and self._sealing.seals is not None:
             head = self._heads[run.workflow_id]
             yield "put_head", {"head": head, "workflow_id": run.workflow_id}
+        yield from self._labels(run, known)
+        left = taken_over(known, claim)
+        if left is not None:
+            yield "end_opening", self._opening(left)
+        begun = begun_by(run, claim.at)
+        if begun is not None:
+            yield "add_opening", self._opening(begun)
+
+    def _opening(self, opening: OpeningRecord) -> dict[str, Any]:
+        return OPENINGS.named(self._stored(OPENINGS.row(opening)))
+
+    def _labels(self, run: RunRecord, known: RunRecord | None) -> Iterator[Named]:
+        """Keep the index of tags and groups true."""
+        before = NO_LABELS if known is None else known.labels
+        if run.labels == before:
+            return
+        if before != NO_LABELS:
+            yield "remove_tags", {"workflow_id": run.workflow_id}
+        for text in run.labels.texts():
+            yield "add_tag", {"tag": text, "workflow_id": run.workflow_id}
 
     def _removal(self, removal: Removal, change: HeadChange) -> Iterator[Named]:
         run = removal.run.workflow_id
         yield "put_run", self._named(RUNS, removal.run)
+        yield from self._labels(removal.run, self.data.runs.get(run))
         for identity in removal.calls:
             found = self._call_rows.pop(identity, None)
             if found is not None:
@@ -288,6 +315,7 @@ class Plan:
             yield "update_run", changed
         else:
             yield "release_run" if update.status in _NOT_OVER else "end_run", changed
+            yield "end_opening", self._opening(released(run, update))
         if update.graph_id is not None:
             bound = self._named(RUNS, replace(run, graph_id=update.graph_id))
             yield "bind_run", bound

@@ -11,6 +11,8 @@ from collections.abc import Collection
 from typing import Any, TypeVar
 
 from nottwice.model.call import CallIdentity, CallRow
+from nottwice.model.labels import Labels, Tags
+from nottwice.model.openings import OpeningRecord
 from nottwice.model.places import is_inside
 from nottwice.model.review import AuditEntry, Evidence, Review
 from nottwice.model.run import (
@@ -25,6 +27,7 @@ from nottwice.model.run import (
     StepRecord,
 )
 from nottwice.model.tally import Tally
+from nottwice.model.tool_record import ToolRecord
 from nottwice.store import seal_walk, tally
 from nottwice.store.base import StoreBase
 from nottwice.store.interface import LEDGER
@@ -41,9 +44,11 @@ from nottwice.store.tables import (
     EVIDENCE,
     GRAPHS,
     OF_RUNS,
+    OPENINGS,
     REVIEWS,
     RUNS,
     STEPS,
+    TOOLS,
     micros,
 )
 
@@ -64,8 +69,8 @@ class SqlStore(StoreBase):
         """The rows that a statement finds in the ledger now."""
 
     @abstractmethod
-    def _skipped(self, graphs: Collection[str]) -> Any:
-        """Ids of graphs to leave out, as a parameter."""
+    def _listed(self, texts: Collection[str]) -> Any:
+        """Texts, such as ids of graphs to leave out, as one parameter."""
 
     def _ask(self, name: str, parameters: dict[str, Any]) -> list[Any]:
         return self._read(self._statements[name], parameters)
@@ -87,7 +92,7 @@ class SqlStore(StoreBase):
 
     def all_records(self) -> MemoryData:
         data = MemoryData()
-        for table in (RUNS, *OF_RUNS, GRAPHS):
+        for table in (RUNS, *OF_RUNS, GRAPHS, TOOLS):
             data.add(table, table.records(self._ask(f"whole_{table.name}", {})))
         return data
 
@@ -204,8 +209,10 @@ class SqlStore(StoreBase):
         status: RunStatus | None = None,
         queued: bool | None = None,
         before: RunRecord | None = None,
+        tags: Tags = (),
+        group: str | None = None,
     ) -> list[RunRecord]:
-        conditions, asked = _chosen(prefix, graph)
+        conditions, asked = self._labelled(prefix, graph, tags, group)
         if status is not None:
             conditions.append("_of_status")
             asked["status"] = status.value
@@ -217,8 +224,26 @@ class SqlStore(StoreBase):
         asked["limit"] = ALL if limit is None else limit
         return RUNS.records(self._read(self._statements.where("runs", conditions), asked))
 
-    def count_runs(self, *, prefix: str = "", graph: str | None = None) -> list[RunCount]:
+    def _labelled(
+        self, prefix: str, graph: str | None, tags: Tags, group: str | None
+    ) -> tuple[list[str], dict[str, Any]]:
         conditions, asked = _chosen(prefix, graph)
+        texts = Labels(tags, group).texts()
+        if texts:
+            conditions.append("_with_tags")
+            asked["tags"] = self._listed(texts)
+            asked["number_of_tags"] = len(texts)
+        return conditions, asked
+
+    def count_runs(
+        self,
+        *,
+        prefix: str = "",
+        graph: str | None = None,
+        tags: Tags = (),
+        group: str | None = None,
+    ) -> list[RunCount]:
+        conditions, asked = self._labelled(prefix, graph, tags, group)
         found = self._read(self._statements.where("count_runs", conditions), asked)
         return [_run_count(row) for row in found]
 
@@ -241,13 +266,22 @@ class SqlStore(StoreBase):
             self._ask("oldest_reviews", {"limit": limit}),
         )
 
+    def openings(self, workflow_id: str) -> list[OpeningRecord]:
+        return OPENINGS.records(self._ask("openings", {"workflow_id": workflow_id}))
+
+    def load_tool(self, tool_name: str) -> ToolRecord | None:
+        return self._one(TOOLS, "tool", tool_name=tool_name)
+
+    def tools(self) -> list[ToolRecord]:
+        return self._sealed(TOOLS, "tools")
+
     def children(self, workflow_id: str) -> list[RunRecord]:
         return RUNS.records(self._ask("children", {"parent_id": workflow_id}))
 
     def ready_runs(
         self, *, begun: bool, now: float, limit: int, without: Collection[str] = ()
     ) -> list[RunRecord]:
-        asked = {"without": self._skipped(without), "now": micros(now), "limit": limit}
+        asked = {"without": self._listed(without), "now": micros(now), "limit": limit}
         return RUNS.records(self._ask("ready_runs" if begun else "queued_runs", asked))
 
     def holders_of_runs(self) -> list[str]:

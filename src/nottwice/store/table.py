@@ -121,14 +121,16 @@ class Table(Generic[R]):
         *,
         key: str,
         sealed: str | None = "*",
+        sealed_if_any: str = "",
         numbers: Mapping[str, int] | None = None,
         believable: Callable[[R], object] | None = None,
     ) -> None:
         """``what``: the name of a row in a sentence. ``record``: makes a record of its attributes
         in order. ``key``: the columns that identify a row. ``sealed``: the columns that a seal
-        covers, if not all; None means rows have no seals. ``numbers``: columns that no record has,
-        and their values in a new row. ``believable``: raises for a record that nottwice cannot have
-        written."""
+        covers, if not all; None means rows have no seals. ``sealed_if_any``: later columns, which
+        a seal covers if one of them has a value, so that older seals still fit. ``numbers``:
+        columns that no record has, and their values in a new row. ``believable``: raises for a
+        record that nottwice cannot have written."""
         self.name, self.what = name, what
         self.said = tuple(column for field in fields for column in field.columns)
         """The columns with content: all but those that only seal the others."""
@@ -152,6 +154,7 @@ class Table(Generic[R]):
         whole = (name for name in self.names if name != SEAL)
         under_seal = tuple(whole) if sealed in ("*", None) else tuple(str(sealed).split())
         self._under_seal = _values_at([self._places[name] for name in under_seal])
+        self._also_under_seal = [self._places[name] for name in sealed_if_any.split()]
 
     # Records and rows
 
@@ -249,7 +252,9 @@ class Table(Generic[R]):
 
     def under_seal(self, row: Row) -> tuple[Any, ...]:
         """The values that the seal of a row covers."""
-        return self._under_seal(row)
+        also = tuple(row[place] for place in self._also_under_seal)
+        covered = self._under_seal(row)
+        return covered if all(one is None for one in also) else (*covered, *also)
 
 
 def _texts(row: Row) -> list[Any]:

@@ -21,6 +21,8 @@ from nottwice.model.call import (
     StoredResult,
 )
 from nottwice.model.failure import Failure
+from nottwice.model.labels import Tags
+from nottwice.model.openings import OpeningEnd, OpeningRecord
 from nottwice.model.policy import ChargeRecord
 from nottwice.model.replay_class import ReplayClass
 from nottwice.model.review import (
@@ -44,6 +46,7 @@ from nottwice.model.run import (
     Wait,
 )
 from nottwice.model.shapes import checked
+from nottwice.model.tool_record import ToolRecord
 from nottwice.store.table import Column, Field, Table, Type, field
 
 EVER = -(1 << 62)
@@ -85,6 +88,10 @@ def _flag(name: str) -> Field:
 
 def _choice(name: str, kind: type[enum.Enum]) -> Field:
     return field(Column(name), path=f"{name}._value_", read=kind)
+
+
+def _choice_or_none(name: str, kind: type[enum.Enum]) -> Field:
+    return field(Column(name, Type.TEXT, True), write=lambda chosen: chosen.value, read=kind)
 
 
 def failure_json(failure: Failure | None) -> str | None:
@@ -149,6 +156,22 @@ def waits_json(waits: Sequence[Wait]) -> str | None:
 
 def _read_waits(stored: str | None, wake_at: int | None) -> tuple[Wait, ...]:
     return () if stored is None else tuple(map(Wait.from_plain, values.decode(stored)))
+
+
+def _tags() -> Field:
+    column = Column("tags_json", Type.JSON, True)
+    return field(column, "tags", write=_write_tags, read=_read_tags, empty=())
+
+
+def _write_tags(tags: Tags) -> str | None:
+    return values.encode(dict(tags)) if tags else None
+
+
+def _read_tags(stored: str) -> Tags:
+    plain = values.decode_object(stored)
+    if not all(isinstance(value, str) for value in plain.values()):
+        raise TypeError("the value of a tag is not text")
+    return tuple(sorted(plain.items()))
 
 
 def _write_decision(decision: Decision) -> str:
@@ -251,10 +274,13 @@ RUNS: Table[RunRecord] = Table(
         _text("root_id", optional=True),
         _text("origin", optional=True),
         _waits(),
+        _tags(),
+        field(Column("group_id", Type.TEXT, True), "group"),
     ),
     key="workflow_id",
     # Not the status, which can only delay a run. The end of a run is part of its head.
     sealed="workflow_id created_at graph_id input_json parent_id root_id origin",
+    sealed_if_any="tags_json group_id",
 )
 STEPS: Table[StepRecord] = Table(
     "steps",
@@ -400,6 +426,41 @@ HOLDERS: Table[HolderRecord] = Table(
     key="holder_id",
     sealed=None,
 )
+OPENINGS: Table[OpeningRecord] = Table(
+    "openings",
+    "an opening",
+    OpeningRecord,
+    (
+        _text("workflow_id"),
+        _number("epoch"),
+        _text("holder_id"),
+        _time("began_at"),
+        _time("ended_at", optional=True),
+        _choice_or_none("ended", OpeningEnd),
+        field(Column("receipts", Type.NUMBER, True)),
+        field(Column("tokens", Type.NUMBER, True)),
+        field(Column("usd", Type.REAL, True)),
+    ),
+    key="workflow_id epoch",
+    # They only inform, and nottwice decides nothing by them.
+    sealed=None,
+)
+TOOLS: Table[ToolRecord] = Table(
+    "tools",
+    "a tool",
+    ToolRecord,
+    (
+        _text("tool_name"),
+        _choice("replay_class", ReplayClass),
+        _time("recorded_at"),
+        _text("summary", optional=True),
+        _text("place", optional=True),
+        _text("title", optional=True),
+        _text("look", optional=True),
+        _json("result_schema_json", "result_json", optional=True),
+    ),
+    key="tool_name",
+)
 OF_RUNS: tuple[Table[Any], ...] = (
     CALLS,
     STEPS,
@@ -409,6 +470,7 @@ OF_RUNS: tuple[Table[Any], ...] = (
     CHARGES,
     CHECKPOINTS,
     EVENTS,
+    OPENINGS,
 )
 """The tables whose rows belong to a run, besides the run's own record."""
-ALL: tuple[Table[Any], ...] = (RUNS, *OF_RUNS, GRAPHS, HOLDERS)
+ALL: tuple[Table[Any], ...] = (RUNS, *OF_RUNS, GRAPHS, TOOLS, HOLDERS)

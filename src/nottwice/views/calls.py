@@ -93,6 +93,9 @@ class CallView:
     attempts: Annotated[tuple[AttemptView, ...], "all attempts, oldest first; see attempt"]
     evidence: Annotated[tuple[EvidenceView, ...], "what bears on whether it happened; see evidence"]
     reviews: Annotated[tuple[str, ...], "the ids of the reviews about it"]
+    title: Annotated[str | None, "what the tool's title= says about this call, or null"]
+    look: Annotated[str | None, "where the tool's look= says to check upstream, or null"]
+    result_schema: Annotated[Any, "the JSON schema of what the tool returns; null if not known"]
     text: str
     """The call as a person would write it, with secrets covered."""
 
@@ -118,12 +121,13 @@ def call_view(
     row: CallRow, holders: Holders, *, evidence: Sequence[Evidence], reviews: Sequence[str]
 ) -> CallView:
     """A call as it is shown."""
+    tool, args = row.identity.tool_name, values.decode_object(row.args_json)
     return CallView(
         call_id=row.call_id,
-        tool=row.identity.tool_name,
+        tool=tool,
         step=row.identity.node_id,
         visit=row.identity.checkpoint_id,
-        arguments=values.decode_object(row.args_json),
+        arguments=args,
         replay_class=row.replay_class,
         status=row.status,
         started_at=Timestamp(row.created_at),
@@ -140,6 +144,9 @@ def call_view(
         attempts=_attempts(row, holders),
         evidence=tuple(map(evidence_view, evidence)),
         reviews=tuple(reviews),
+        title=holders.tools.title(tool, args),
+        look=holders.tools.look(tool, args, row.key),
+        result_schema=holders.tools.result_schema(tool),
         text=call_text(row),
     )
 

@@ -26,7 +26,14 @@ from nottwice.views.graphs import (
     told_view,
 )
 from nottwice.views.reviews import ReviewView, review_view
-from nottwice.views.runs import Holders, RunView, load_run, run_view
+from nottwice.views.runs import (
+    Holders,
+    OpeningView,
+    RunView,
+    load_run,
+    opening_view,
+    run_view,
+)
 from nottwice.views.shape import LEDGER
 from nottwice.views.text import shorten
 
@@ -64,6 +71,9 @@ class RunDetails:
     agent: Annotated[
         AgentView | None, "what an agent said and did; null if it is not a run of one; see agent"
     ]
+    openings: Annotated[
+        tuple[OpeningView, ...], "the processes that held it, oldest first; see opening"
+    ]
     migrated: tuple[str, ...]
     """Who moved it to another version of its graph, from where to where, and why."""
     aborted: str | None
@@ -94,7 +104,7 @@ def look_into(ledger: Ledger, run_id: str, *, limit: int | None = MOST_CALLS) ->
     rows, omitted = _shown_rows(store, run_id, reviews, limit)
     steps = store.steps(run_id)
     kept_steps = _last(steps, limit, keep=lambda step: step.finished_at is None)
-    views = tuple(review_view(store, review) for review in reviews)
+    views = tuple(review_view(store, review, holders.tools) for review in reviews)
     return RunDetails(
         ledger=ledger.location,
         run=run_view(run, holders),
@@ -117,6 +127,7 @@ def look_into(ledger: Ledger, run_id: str, *, limit: int | None = MOST_CALLS) ->
         events=tuple(map(told_view, store.events(run_id))),
         children=tuple(run_view(child, holders) for child in store.children(run_id)),
         agent=agent_of(store, run),
+        openings=tuple(opening_view(one, holders) for one in store.openings(run_id)),
         migrated=_migrations(store, run),
         aborted=abort_text(store, run_id),
     )

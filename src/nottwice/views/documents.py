@@ -50,7 +50,7 @@ from nottwice.views.outcomes import (
 )
 from nottwice.views.overview import Overview
 from nottwice.views.reviews import ReviewList, ReviewView
-from nottwice.views.runs import FailureView, RunList, RunView, WaitView
+from nottwice.views.runs import FailureView, OpeningView, RunList, RunView, WaitView
 from nottwice.views.tools import CheckReport, FormatView, ToolView
 from nottwice.views.versions import VersionList, VersionRow
 
@@ -90,6 +90,7 @@ DOCUMENTS: dict[str, type[Any]] = {
 SHAPES: dict[str, type[Any]] = {
     "run": RunView,
     "wait": WaitView,
+    "opening": OpeningView,
     "step": StepView,
     "call": CallView,
     "attempt": AttemptView,

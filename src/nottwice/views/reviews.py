@@ -23,6 +23,7 @@ from nottwice.views.calls import CallView, ResultView, call_view, evidence_view,
 from nottwice.views.calls import EvidenceView as EvidenceView
 from nottwice.views.runs import Holders
 from nottwice.views.shape import LEDGER, Timestamp, moment
+from nottwice.views.wording import ToolTexts
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
@@ -74,6 +75,11 @@ class ReviewView:
         dict[str, Any] | None,
         "the arguments of that call as plain data, a secret as its fingerprint; null if the "
         "review is not about a call, or the call is gone",
+    ]
+    title: Annotated[str | None, "what the tool's title= says about that call, or null"]
+    look: Annotated[str | None, "where the tool's look= says to check upstream, or null"]
+    result_schema: Annotated[
+        Any, "the JSON schema that the result of that call must fit; null if not known"
     ]
     blocks: Annotated[bool, "whether every new effect of the run waits for it"]
 
@@ -132,7 +138,8 @@ def list_reviews(ledger: Ledger, *, run_id: str | None = None, over: bool = Fals
     """The reviews that are open, or decided and not used yet; with ``over`` all of them."""
     store = ledger.store
     found = store.reviews(run_id) if over else store.open_reviews(run_id)
-    reviews = tuple(review_view(store, review) for review in found)
+    tools = ToolTexts(store)
+    reviews = tuple(review_view(store, review, tools) for review in found)
     return ReviewList(
         ledger=ledger.location,
         reviews=reviews,
@@ -147,13 +154,14 @@ def look_at(ledger: Ledger, review_id: str, *, result_type: str | None = None) -
     return case_view(case, Holders(ledger.store), result_type=result_type)
 
 
-def review_view(store: Store, review: Review) -> ReviewView:
+def review_view(store: Store, review: Review, tools: ToolTexts | None = None) -> ReviewView:
     """A review as it is shown."""
-    return _review_view(review, store.load_call(review.identity))
+    return _review_view(review, store.load_call(review.identity), tools or ToolTexts(store))
 
 
-def _review_view(review: Review, row: CallRow | None) -> ReviewView:
+def _review_view(review: Review, row: CallRow | None, tools: ToolTexts) -> ReviewView:
     identity = review.identity
+    tool, args = identity.tool_name, _arguments(review, row)
     return ReviewView(
         review_id=review.review_id,
         run_id=identity.workflow_id,
@@ -161,7 +169,7 @@ def _review_view(review: Review, row: CallRow | None) -> ReviewView:
         status=review.status,
         version=review.version,
         call_id=review.call_id,
-        tool=identity.tool_name,
+        tool=tool,
         step=identity.node_id,
         summary=review.summary,
         opened_at=Timestamp(review.opened_at),
@@ -171,7 +179,10 @@ def _review_view(review: Review, row: CallRow | None) -> ReviewView:
         closed_by=review.closed_by,
         closed_at=moment(review.closed_at),
         subject=subject_text(review, row),
-        arguments=_arguments(review, row),
+        arguments=args,
+        title=tools.title(tool, args),
+        look=tools.look(tool, args, None if row is None else row.key),
+        result_schema=None if args is None else tools.result_schema(tool),
         blocks=review.blocks,
     )
 
@@ -189,7 +200,7 @@ def case_view(case: Case, holders: Holders, *, result_type: str | None = None) -
         call = call_view(case.row, holders, evidence=case.evidence, reviews=reviews)
     asked = shown_in(case.review)
     return CaseView(
-        review=_review_view(case.review, case.row),
+        review=_review_view(case.review, case.row, holders.tools),
         call=call,
         result_type=result_type,
         attempt_is_over=case.attempt_is_over,

@@ -16,6 +16,8 @@ from nottwice.errors import UnknownRun, UsageError
 from nottwice.guard.ledger import Ledger
 from nottwice.guard.upkeep.on_record import runs_in_pages
 from nottwice.model.failure import Failure
+from nottwice.model.labels import NO_LABELS, Labels
+from nottwice.model.openings import OpeningEnd, OpeningRecord
 from nottwice.model.records import frozen_record
 from nottwice.model.review import ReviewStatus
 from nottwice.model.run import (
@@ -29,6 +31,7 @@ from nottwice.model.run import (
 )
 from nottwice.store.interface import Store
 from nottwice.views.shape import LEDGER, Timestamp, moment
+from nottwice.views.wording import ToolTexts
 
 INTERRUPTED = "interrupted"
 QUEUED = "queued"
@@ -52,6 +55,8 @@ class Holders:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.tools = ToolTexts(store)
+        """What the ledger knows about the tools of their calls."""
         self._records: dict[str, HolderRecord | None] = {}
         self._lives: dict[str, Life] = {}
 
@@ -121,8 +126,32 @@ class RunView:
     root: Annotated[
         str | None, "the run at the top of its family, which resumes it; null if it has no parent"
     ]
+    tags: Annotated[dict[str, str], "the tags that callers gave it"]
+    group: Annotated[str | None, "the group of runs that it belongs to, or null"]
     is_final: bool
     """Whether its status can never change again."""
+
+
+@frozen_record(frozen=True, slots=True, kw_only=True)
+class OpeningView:
+    """One time that a process held a run."""
+
+    epoch: Annotated[int, "grows with every opening; upkeep counts, too, and is not listed"]
+    holder: Annotated[str, "the process that held it"]
+    began_at: Annotated[Timestamp, "when it claimed the run"]
+    ended_at: Annotated[Timestamp | None, "when it released the run, or another took it; or null"]
+    ended: Annotated[
+        OpeningEnd | None,
+        "completed, failed, waiting, aborted, released, killed or taken over; null while it holds "
+        "the run, or if it was killed and no process has opened the run since",
+    ]
+    receipts: Annotated[
+        int | None, "how many calls returned a result of an earlier opening; null if it was killed"
+    ]
+    tokens_saved: Annotated[int | None, "the tokens of model replies among them, or null"]
+    usd_saved: Annotated[
+        float | None, "what those replies cost when they were made, 0 if not known, or null"
+    ]
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
@@ -144,13 +173,14 @@ def show_runs(
     states: Sequence[str] = (),
     graph: str | None = None,
     most: int | None = MOST_ROWS,
+    labels: Labels = NO_LABELS,
 ) -> RunList:
     """The last ``most`` runs that fit, and how many more there are."""
-    found = list_runs(ledger, prefix=prefix, states=states, graph=graph)
+    found = list_runs(ledger, prefix=prefix, states=states, graph=graph, labels=labels)
     shown = tuple(itertools.islice(found, most))
     omitted = 0
     if most is not None and len(shown) == most:
-        counted = count_runs(ledger, prefix=prefix, states=states, graph=graph)
+        counted = count_runs(ledger, prefix=prefix, states=states, graph=graph, labels=labels)
         # Another process may have removed some in the meantime.
         omitted = max(0, counted - len(shown))
     return RunList(
@@ -163,16 +193,23 @@ def show_runs(
 
 
 def list_runs(
-    ledger: Ledger, *, prefix: str = "", states: Sequence[str] = (), graph: str | None = None
+    ledger: Ledger,
+    *,
+    prefix: str = "",
+    states: Sequence[str] = (),
+    graph: str | None = None,
+    labels: Labels = NO_LABELS,
 ) -> Iterator[RunView]:
     """The runs whose id begins with ``prefix``, last changed first, read as they are asked for."""
     store, holders = ledger.store, Holders(ledger.store)
     if not states:
-        found = runs_in_pages(store, prefix=prefix, graph=graph)
+        found = runs_in_pages(store, prefix=prefix, graph=graph, labels=labels)
         return (run_view(run, holders) for run in found)
     kinds = {_KINDS.get(state) or (RunStatus(state), False) for state in states}
     lists = [
-        runs_in_pages(store, prefix=prefix, graph=graph, status=status, queued=queued)
+        runs_in_pages(
+            store, prefix=prefix, graph=graph, status=status, queued=queued, labels=labels
+        )
         for status, queued in kinds
     ]
     merged = heapq.merge(*lists, key=lambda run: (run.updated_at, run.workflow_id), reverse=True)
@@ -185,10 +222,17 @@ _KINDS = {QUEUED: (RunStatus.RUNNING, True), INTERRUPTED: (RunStatus.RUNNING, Fa
 
 
 def count_runs(
-    ledger: Ledger, *, prefix: str = "", states: Sequence[str] = (), graph: str | None = None
+    ledger: Ledger,
+    *,
+    prefix: str = "",
+    states: Sequence[str] = (),
+    graph: str | None = None,
+    labels: Labels = NO_LABELS,
 ) -> int:
     """How many runs ``list_runs`` would show."""
-    counts = ledger.store.count_runs(prefix=prefix, graph=graph)
+    counts = ledger.store.count_runs(
+        prefix=prefix, graph=graph, tags=labels.tags, group=labels.group
+    )
     found = count_states(counts, Holders(ledger.store))
     return sum(number for state, number in found.items() if not states or state in states)
 
@@ -259,7 +303,23 @@ def run_view(run: RunRecord, holders: Holders) -> RunView:
         parent=run.parent_id,
         origin=run.origin,
         root=run.root_id,
+        tags=dict(run.tags),
+        group=run.group,
         is_final=run.status.is_final,
+    )
+
+
+def opening_view(opening: OpeningRecord, holders: Holders) -> OpeningView:
+    """An opening as it is shown."""
+    return OpeningView(
+        epoch=opening.epoch,
+        holder=holders.describe(opening.holder_id),
+        began_at=Timestamp(opening.began_at),
+        ended_at=moment(opening.ended_at),
+        ended=opening.ended,
+        receipts=opening.receipts,
+        tokens_saved=opening.tokens,
+        usd_saved=opening.usd,
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -204,6 +206,14 @@ def test_without_the_tools_it_is_said_that_the_result_is_checked_later(
 ) -> None:
     review_id = workplace.review_of("ticket-8")
     line = f"nottwice decide {review_id} happened --why x --store agent.db --result"
+    # A ledger that has seen the tool knows what it returns.
+    refused = workplace.shell(f"{line} '{{\"id\": 7}}'")
+    assert refused.exit_code == 1
+    assert "the result['id'] is int, and must be string" in refused.stderr
+    assert status_of(workplace, review_id) == "open"
+    with contextlib.closing(sqlite3.connect(workplace.store)) as ledger:
+        ledger.execute("DELETE FROM nottwice_tools")
+        ledger.commit()
     ended = workplace.shell(f"{line} '{{\"id\": 7}}'")
     assert "The result is only checked when the run is resumed" in ended.stdout
     # It does not fit: the run asks again instead of continuing with nonsense.

@@ -80,7 +80,7 @@ def test_runs_are_chosen_by_prefix_graph_and_status(ledger: nt.Ledger) -> None:
     with pytest.raises(nt.Permanent), ledger.run("plain"):
         refuse(3)
 
-    def found(**choice: str) -> set[str]:
+    def found(**choice: Any) -> set[str]:
         return {run.id for run in ledger.runs(**choice)}
 
     assert found() == {"queued", "done", "plain"}

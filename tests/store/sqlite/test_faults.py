@@ -64,7 +64,7 @@ def listen(command: list[str], **environment: str) -> Told:
 
 
 @pytest.mark.parametrize("threads", [1, 12])
-@pytest.mark.parametrize("kilobytes", [150, 400])
+@pytest.mark.parametrize("kilobytes", [220, 400])
 def test_a_file_that_may_not_grow_costs_no_told_commit(
     path: Path, kilobytes: int, threads: int
 ) -> None:

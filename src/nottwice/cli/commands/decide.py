@@ -60,8 +60,9 @@ database. `did-not-happen` is refused while the old process may be alive, becaus
 act: stop that process, or confirm with --holder-stopped that you did. A decision runs nothing by
 itself: your program uses it when it opens the run again.
 
-With --app the result is checked against the return type of the tool; without it, only when the run
-is resumed. The same decision twice is harmless; a different one is refused.
+With --app the result is checked against the return type of the tool. Without it, the result is
+checked against the schema that the ledger has of the tool, if it has one, and again when the run is
+resumed. The same decision twice is harmless; a different one is refused.
 
 \b
 Examples:
@@ -197,7 +198,8 @@ def _completed(case: CaseView, tool: Tool | None, wish: Wish) -> Wish:
     """Ask for what is still missing, where a person can answer."""
     if cases.can_ask():
         if wish.verb == Verb.HAPPENED.value and wish.result_text is None:
-            wish = replace(wish, result_text=cases.ask_result(tool, parse_result))
+            schema = case.review.result_schema
+            wish = replace(wish, result_text=cases.ask_result(tool, parse_result, schema))
         if wish.verb in _ANSWERS and wish.result_text is None:
             wish = replace(wish, result_text=cases.ask_answer(case, parse_result))
         if wish.verb == Verb.DID_NOT_HAPPEN.value and not case.attempt_is_over:
@@ -223,6 +225,9 @@ def _write(ledger: Ledger, case: Case, tool: Tool | None, wish: Wish) -> Review:
                 f"Look at it again: nottwice decide {review.review_id}"
             )
         return decisions.undo(ledger.store, ledger.clock, review.review_id, by=by, why=why)
+    result = None if wish.result_text is None else parse_result(wish.result_text)
+    if tool is None and wish.verb == Verb.HAPPENED.value and wish.result_text is not None:
+        decisions.check_schema(case.result_schema, result)
     return decisions.decide(
         ledger.store,
         ledger.clock,
@@ -230,7 +235,7 @@ def _write(ledger: Ledger, case: Case, tool: Tool | None, wish: Wish) -> Review:
         Verb(wish.verb),
         by=by,
         why=why,
-        result=None if wish.result_text is None else parse_result(wish.result_text),
+        result=result,
         has_result=wish.result_text is not None,
         holder_stopped=wish.holder_stopped,
         tool=tool,
@@ -263,7 +268,10 @@ def _show_outcome(
         show_line(f"Review {after.review_id}: {decision.verb.value}{said}, by {by}.")
         if decision.result is not None and tool is None and not after.kind.asks_first:
             why = "no --app was given" if application is None else "the app does not declare it"
-            show_line(f"The result is only checked when the run is resumed, because {why}.")
+            checked = "The result is only checked"
+            if after.result_schema is not None:
+                checked = "The result fits the schema on record. Its type is only checked"
+            show_line(f"{checked} when the run is resumed, because {why}.")
     show_line(safe(last))
 
 

@@ -55,7 +55,7 @@ def _show(found: ReviewList, settings: Settings) -> None:
             review.kind.value,
             review.status.value,
             review.run_id,
-            shorten(review.subject, 80),
+            shorten(review.title or review.subject, 80),
             age_text(found.now - review.opened_at),
             _outcome_of(review),
         )

@@ -10,6 +10,7 @@ from nottwice.cli.inputs.deployed import ledger_for, named_ledger, need_app
 from nottwice.cli.inputs.options import all_option
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.render.output import show_json, show_line, show_table
+from nottwice.model.labels import parse_tag, read_labels
 from nottwice.views.runs import MOST_ROWS, STATES, RunList, WaitView, show_runs
 from nottwice.views.text import age_text, safe, shorten
 from nottwice.views.versions import VersionList, VersionRow, list_versions
@@ -30,6 +31,14 @@ MOST_WAITS = 2
     help="Only runs in this state; can be given several times.",
 )
 @click.option(
+    "--tag",
+    "tags",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Only runs with this tag; can be given several times.",
+)
+@click.option("--group", metavar="NAME", help="Only runs of this group.")
+@click.option(
     "--by-version", is_flag=True, help="Per version of a graph: what is open, what can be removed."
 )
 @all_option(f"Also beyond the last {MOST_ROWS}.")
@@ -40,6 +49,8 @@ def runs(
     prefix: str,
     graph: str | None,
     states: tuple[str, ...],
+    tags: tuple[str, ...],
+    group: str | None,
     by_version: bool,
     show_all: bool,
 ) -> None:
@@ -57,21 +68,28 @@ def runs(
     Examples:
       nottwice runs --state interrupted
       nottwice runs --graph refund --state waiting
+      nottwice runs --tag customer=acme --group order-7
       nottwice runs ticket- --all --json
       nottwice runs --by-version --app agent:app
     """
+    labels = read_labels(dict(map(parse_tag, tags)), group, what="The runs to list")
     if by_version:
         if states:
             raise click.UsageError("--by-version counts all states; leave --state out.")
+        if tags or group:
+            raise click.UsageError("--by-version counts all runs; leave --tag and --group out.")
         _show_versions(settings, prefix=prefix, graph=graph)
         return
     with named_ledger(settings) as ledger:
         most = None if show_all else MOST_ROWS
-        found = show_runs(ledger, prefix=prefix, states=states, graph=graph, most=most)
+        found = show_runs(
+            ledger, prefix=prefix, states=states, graph=graph, most=most, labels=labels
+        )
     if settings.as_json:
         show_json(found)
     elif not found.runs:
-        show_line("No runs." if not (prefix or states or graph) else "No such runs.")
+        chosen = prefix or states or graph or tags or group
+        show_line("No such runs." if chosen else "No runs.")
     else:
         _show(found, prefix, settings)
 

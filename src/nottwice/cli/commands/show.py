@@ -17,6 +17,7 @@ from nottwice.cli.render.output import (
     show_table,
 )
 from nottwice.model.call import ROOT_NODE, CallStatus, ResultKind
+from nottwice.model.labels import tag_text
 from nottwice.model.review import ReviewStatus
 from nottwice.model.run import Life, RunStatus, WaitKind
 from nottwice.views.calls import CallView, StepView
@@ -28,6 +29,7 @@ from nottwice.views.runs import INTERRUPTED, find_run
 from nottwice.views.text import safe, shorten, utc_text
 from nottwice.views.waits import Reason, reasons_of, resume_command, wait_text
 
+MOST_OPENINGS = 20
 DATE_CHARACTERS = len("2026-01-31")
 
 # One row of the timeline; what happened comes last, because it is the longest.
@@ -87,6 +89,7 @@ def show(settings: Settings, run_id: str, limit: int, show_all: bool) -> None:
     elif details.nodes:
         _show_nodes(details)
         show_line()
+    _show_openings(details)
     _show_timeline(details, commands)
 
 
@@ -107,6 +110,9 @@ def _show_summary(details: RunDetails) -> None:
             ("changed", f"{utc_text(run.updated_at)} UTC"),
             ("opened", "once" if run.opened == 1 else f"{run.opened} times"),
             ("holder", holder),
+            ("tags", ", ".join(tag_text(*tag) for tag in run.tags.items()) or None),
+            ("group", run.group),
+            ("saved", _saved_text(details)),
             ("parent", run.parent),
             ("forked from", run.origin),
             ("checkpoints", _checkpoints_text(details)),
@@ -131,6 +137,40 @@ def _agent_facts(details: RunDetails) -> list[tuple[str, object]]:
     from nottwice.cli.render.agent import agent_facts
 
     return agent_facts(details.agent.state)
+
+
+def _saved_text(details: RunDetails) -> str | None:
+    """What its openings got from the ledger instead of doing or paying for it again."""
+    receipts = sum(one.receipts or 0 for one in details.openings)
+    tokens = sum(one.tokens_saved or 0 for one in details.openings)
+    usd = sum(one.usd_saved or 0.0 for one in details.openings)
+    if not receipts:
+        return None
+    parts = ["1 receipt" if receipts == 1 else f"{receipts:,} receipts"]
+    parts += [f"{tokens:,} tokens"] if tokens else []
+    parts += [f"${usd:.4f}"] if usd else []
+    return f"{', '.join(parts)} of earlier openings were used again"
+
+
+def _show_openings(details: RunDetails) -> None:
+    """Who held the run. A run that was opened once needs no list."""
+    openings = details.openings[-MOST_OPENINGS:]
+    if len(details.openings) < 2:
+        return
+    if len(details.openings) > MOST_OPENINGS:
+        show_line(f"… and {len(details.openings) - MOST_OPENINGS} openings before")
+    rows = [
+        (
+            utc_text(one.began_at),
+            utc_text(one.ended_at),
+            None if one.ended is None else one.ended.value,
+            one.receipts,
+            one.holder,
+        )
+        for one in openings
+    ]
+    show_table(("opened (UTC)", "until", "ended", "receipts used", "by"), rows)
+    show_line()
 
 
 def _checkpoints_text(details: RunDetails) -> str | None:
@@ -255,8 +295,12 @@ def _call_row(call: CallView) -> Row:
         call.status.value,
         _took(call.started_at, call.finished_at),
         call.replay_class.value,
-        f"{inside}{shorten(call.text + repeated, 240)}",
+        f"{inside}{shorten(_named(call) + repeated, 240)}",
     )
+
+
+def _named(call: CallView) -> str:
+    return call.text if call.title is None else f"{call.title}: {call.text}"
 
 
 def _took(started_at: float, finished_at: float | None) -> str:
@@ -304,6 +348,8 @@ def _outcome(call: CallView) -> Iterator[tuple[float, str]]:
         yield at, f"settled by {call.settled_by}"
     if call.key is not None:
         yield call.started_at, f"key {call.key}"
+    if call.look is not None and call.status.in_doubt:
+        yield at, f"check upstream: {call.look}"
     if call.result is not None:
         kept = "" if call.result.kind is not ResultKind.NOT_KEPT else " (not kept)"
         yield at, f"result{kept} {call.result.json}"

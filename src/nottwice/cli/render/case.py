@@ -19,6 +19,7 @@ from nottwice.model.asked import Question, WantedCall
 from nottwice.model.review import ReviewKind
 from nottwice.model.sealing.secrets import SHOWN, covered, is_fingerprint
 from nottwice.model.tool import Tool
+from nottwice.reviews.decide import check_schema
 from nottwice.views.calls import EvidenceView
 from nottwice.views.outcomes import shown_case
 from nottwice.views.reviews import CaseView, DecisionView
@@ -66,9 +67,11 @@ def ask_verb(case: CaseView) -> str | None:
     return None if answer == LATER else answer
 
 
-def ask_result(tool: Tool | None, parse: Callable[[str], Any]) -> str:
+def ask_result(tool: Tool | None, parse: Callable[[str], Any], schema: Any = None) -> str:
     """The result as JSON, asked for until it can be read and fits the tool."""
     expected = "" if tool is None else f" ({safe(tool.result_type())})"
+    if tool is None and schema is not None:
+        show_note(f"It must fit this schema: {shorten(json.dumps(schema), 400)}")
     while True:
         text: str = click.prompt(
             encodable(f"The result as JSON{expected}, null for None", sys.stderr), err=True
@@ -77,6 +80,8 @@ def ask_result(tool: Tool | None, parse: Callable[[str], Any]) -> str:
             value = parse(text)
             if tool is not None:
                 tool.adopt_result(value)
+            else:
+                check_schema(schema, value)
         except (click.UsageError, NottwiceError) as error:
             show_note(error.message)
         else:
@@ -127,7 +132,9 @@ def _call_facts(case: CaseView) -> Iterator[tuple[str, object]]:
         # It is about the run as a whole, not about one of its calls.
         return
     if review.kind not in (ReviewKind.QUESTION, ReviewKind.BUDGET):
+        yield "what", review.title
         yield "tool", review.tool
+        yield "check at", review.look
     yield "step", review.step
     yield "call", review.call_id
     match asked:
@@ -141,6 +148,8 @@ def _call_facts(case: CaseView) -> Iterator[tuple[str, object]]:
             yield from _row_facts(case)
             yield "attempt", _attempt_text(case)
             unknown = "unknown without --app; a result is only checked when the run is resumed"
+            if case.review.result_schema is not None:
+                unknown = "a value that fits the schema on record (--json shows it)"
             yield "returns", case.result_type or unknown
 
 

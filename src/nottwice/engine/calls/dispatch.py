@@ -124,6 +124,8 @@ class _Dispatch:
             raise failure_error(self.tool, row) from self.error
         if row.status is not CallStatus.DONE:
             return None
+        if not outcome.invoked:
+            self.session.note_receipt(row)
         return Receipt(
             outcome.value,
             not outcome.invoked,
@@ -290,6 +292,8 @@ class _Dispatch:
         window_seconds: float | None = None,
     ) -> CallRow:
         request, session = self.request, self.session
+        if session.tools_met.get(self.tool.name) is not self.tool:
+            session.note_tool(self.tool)
         return CallRow(
             request.identity,
             request.identity.call_id,

@@ -28,6 +28,7 @@ from nottwice.model.call import CallRow, call_from_row
 from nottwice.model.review import Evidence, Review, ReviewKind, ReviewStatus
 from nottwice.model.run import RunStatus
 from nottwice.model.sealing.secrets import COVER, covered
+from nottwice.model.templates import KEY, fill
 from nottwice.store.interface import ReviewWrite, RunUpdate
 
 MOST_ARGUMENT_CHARACTERS = 200
@@ -45,6 +46,10 @@ def open_review(
     Durable: the review, its reason and the run's status, when this returns.
     """
     now = session.clock.now()
+    tool = session.find_tool(row.identity.tool_name)
+    if tool is not None:
+        # The person sees the words and the schema of the code that asks now.
+        session.note_tool(tool)
     found = yield Read(lambda store: store.open_reviews(session.run_id))
     review = next((one for one in found if is_about(one, row, kind)), None)
     writes: tuple[ReviewWrite, ...] = ()
@@ -114,7 +119,7 @@ def blocked_by(
         if unused is not None:
             waits = f"{said} kept, and cannot be used yet: {unused}."
     return kind(
-        f"{_what(session, review, row)} {did_not} {waits}",
+        f"{_what(session, review, row)} {did_not} {_where_to_look(session, review, row)}{waits}",
         review_id=review.review_id,
         review_ids=(review.review_id,),
         run_id=session.run_id,
@@ -179,7 +184,21 @@ def _what(session: Session, review: Review, row: CallRow | None) -> str:
     ):
         return f"Run {session.run_id!r}: {review.summary}."
     call = call_text(row) if row else review.identity.tool_name
+    tool = session.find_tool(review.identity.tool_name)
+    if row is not None and tool is not None and tool.title is not None:
+        call = f"{fill(tool.title, values.decode_object(row.args_json))}: {call}"
     return f"{call} in run {session.run_id!r}: {review.summary}."
+
+
+def _where_to_look(session: Session, review: Review, row: CallRow | None) -> str:
+    """Say where a person checks whether a call happened, if its tool declares it."""
+    tool = session.find_tool(review.identity.tool_name)
+    asks = review.kind in (ReviewKind.IN_DOUBT, ReviewKind.RESULT) and review.decision is None
+    if not asks or row is None or tool is None or tool.look is None:
+        return ""
+    given = values.decode_object(row.args_json)
+    given = given if row.key is None else {KEY: row.key, **given}
+    return f"Check upstream: {fill(tool.look, given)} "
 
 
 _ERRORS: dict[ReviewKind, tuple[type[RunBlocked], str]] = {

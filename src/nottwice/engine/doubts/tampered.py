@@ -65,7 +65,7 @@ def hold(session: Session, found: LedgerTampered, *, release: bool) -> Doing[Led
         )
         writes = (ReviewWrite(again, known.version),)
     waits = (stops.wait_for(wanted),)
-    update = RunUpdate(RunStatus.WAITING, now, waits=waits, release=release)
+    update = RunUpdate(RunStatus.WAITING, now, waits=waits, release=release, saved=session.saved)
     session.note_review()
     # Pending writes are left out: they would build on rows that are not trusted.
     run_id, fence = session.run_id, session.fence

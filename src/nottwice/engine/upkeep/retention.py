@@ -255,7 +255,7 @@ def _remove_in_one_commit(sweep: Sweep, part: _Part, now: float) -> None:
     waits = () if next_at is None else (_until(max(next_at, now)),)
     tombstone = replace(_tombstone(run), waits=waits)
     if next_at is None:
-        tombstone = replace(tombstone, input_json=None, failure=None)
+        tombstone = _bare(tombstone)
     calls = next(part.chunks, ())
     removal = Removal(tombstone, run.epoch, calls=calls, rest=next_at is None)
     _commit(sweep, removal, audit=_entry(sweep, part, now))
@@ -277,6 +277,11 @@ def _tombstone(run: RunRecord) -> RunRecord:
     if run.status is RunStatus.REMOVED:
         return run
     return replace(run, status=RunStatus.REMOVED, epoch=run.epoch + 1, holder_id=None)
+
+
+def _bare(tombstone: RunRecord) -> RunRecord:
+    """Return what is kept for good. Tags and groups may name people, so they are removed."""
+    return replace(tombstone, input_json=None, failure=None, tags=(), group=None)
 
 
 def _entry(sweep: Sweep, part: _Part, now: float) -> AuditEntry | None:
@@ -301,7 +306,7 @@ def _date(sweep: Sweep, part: _Part, parts: Sequence[_Part], now: float) -> None
     if part.left:
         _commit(sweep, Removal(replace(run, waits=waits), run.epoch))
         return
-    bare = replace(run, waits=waits, input_json=None, failure=None)
+    bare = replace(_bare(run), waits=waits)
     if bare != run:
         _remove_steps(sweep, run)
         _commit(sweep, Removal(bare, run.epoch, rest=True))

@@ -6,12 +6,14 @@ format does. Promise kept here: P172.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from nottwice.model import values
 from nottwice.model.call import CallRow, ResultKind
 from nottwice.model.failure import Failure
+from nottwice.model.labels import NO_LABELS, Labels
+from nottwice.model.openings import OpeningRecord
 from nottwice.model.records import frozen_record
 from nottwice.model.run import RunRecord, RunStatus, Wait
 from nottwice.store.interface import Store
@@ -19,6 +21,28 @@ from nottwice.store.interface import Store
 PAGE = 200
 QUEUED = "queued"
 STATUSES = (QUEUED, *(status.value for status in RunStatus))
+
+
+@frozen_record(frozen=True, slots=True)
+class RecordedOpening:
+    """One time that a process held a run: ``ledger.run_record(run_id).openings``."""
+
+    epoch: int
+    """Grows with every opening of the run. Upkeep counts, too, and is not listed."""
+    holder: str
+    """The id of the process."""
+    began_at: float
+    ended_at: float | None
+    ended: str | None
+    """``completed``, ``failed``, ``waiting``, ``aborted``, ``released`` (the run can continue),
+    ``killed`` (the process was dead when another took the run) or ``taken over`` (it may have
+    lived). None: it holds the run, or was killed and no process has opened the run since."""
+    receipts: int | None
+    """How many calls returned their recorded result. None: it was killed and could not say."""
+    tokens_saved: int | None
+    """The tokens of the recorded model replies among them."""
+    usd_saved: float | None
+    """What those replies cost when they were made; 0 if no price was known."""
 
 
 @frozen_record(frozen=True, slots=True)
@@ -43,6 +67,12 @@ class RecordedRun:
     """The run that spawned it."""
     origin: str | None
     """The run that it was forked from."""
+    tags: dict[str, str]
+    group: str | None
+    """The group of runs that it belongs to."""
+    openings: tuple[RecordedOpening, ...] | None
+    """The processes that held it, oldest first. None in a list of runs: ``ledger.run_record``
+    reads them."""
 
 
 @frozen_record(frozen=True, slots=True)
@@ -87,17 +117,24 @@ class RecordedCall:
 
 
 def recorded_runs(
-    store: Store, *, prefix: str, graph: str | None, status: str | None
+    store: Store, *, prefix: str, graph: str | None, status: str | None, labels: Labels
 ) -> Iterator[RecordedRun]:
     """Yield the runs of a ledger, last changed first, read as they are asked for."""
     if status == QUEUED:
         found = runs_in_pages(
-            store, prefix=prefix, graph=graph, status=RunStatus.RUNNING, queued=True
+            store,
+            prefix=prefix,
+            graph=graph,
+            status=RunStatus.RUNNING,
+            queued=True,
+            labels=labels,
         )
     else:
         wanted = None if status is None else RunStatus(status)
         queued = False if wanted is RunStatus.RUNNING else None
-        found = runs_in_pages(store, prefix=prefix, graph=graph, status=wanted, queued=queued)
+        found = runs_in_pages(
+            store, prefix=prefix, graph=graph, status=wanted, queued=queued, labels=labels
+        )
     return map(recorded_run, found)
 
 
@@ -108,12 +145,20 @@ def runs_in_pages(
     graph: str | None = None,
     status: RunStatus | None = None,
     queued: bool | None = None,
+    labels: Labels = NO_LABELS,
 ) -> Iterator[RunRecord]:
     """Yield runs, last changed first, a page at a time."""
     last: RunRecord | None = None
     while True:
         page = store.runs(
-            limit=PAGE, prefix=prefix, graph=graph, status=status, queued=queued, before=last
+            limit=PAGE,
+            prefix=prefix,
+            graph=graph,
+            status=status,
+            queued=queued,
+            before=last,
+            tags=labels.tags,
+            group=labels.group,
         )
         yield from page
         if len(page) < PAGE:
@@ -129,7 +174,7 @@ def recorded_calls(store: Store, run_id: str) -> Iterator[RecordedCall]:
         page = store.calls(run_id, limit=PAGE, after=page[-1].identity)
 
 
-def recorded_run(run: RunRecord) -> RecordedRun:
+def recorded_run(run: RunRecord, openings: Sequence[OpeningRecord] | None = None) -> RecordedRun:
     return RecordedRun(
         id=run.workflow_id,
         status=QUEUED if run.is_queued else run.status.value,
@@ -142,6 +187,22 @@ def recorded_run(run: RunRecord) -> RecordedRun:
         failure=run.failure,
         parent=run.parent_id,
         origin=run.origin,
+        tags=dict(run.tags),
+        group=run.group,
+        openings=None if openings is None else tuple(map(_recorded_opening, openings)),
+    )
+
+
+def _recorded_opening(opening: OpeningRecord) -> RecordedOpening:
+    return RecordedOpening(
+        epoch=opening.epoch,
+        holder=opening.holder_id,
+        began_at=opening.began_at,
+        ended_at=opening.ended_at,
+        ended=None if opening.ended is None else opening.ended.value,
+        receipts=opening.receipts,
+        tokens_saved=opening.tokens,
+        usd_saved=opening.usd,
     )
 
 

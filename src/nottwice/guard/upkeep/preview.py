@@ -1,7 +1,7 @@
 """What would opening a ledger do to it? Answered without opening it, for deploys.
 
-A newer nottwice migrates an older ledger when it opens it, and after that an older nottwice cannot
-open it. If you run both versions, you must know this before you deploy.
+A newer nottwice migrates an older ledger when it opens it. Whether an older nottwice can still use
+it then depends on the migration. If you run both versions, you must know this before you deploy.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from nottwice.model.records import frozen_record
 from nottwice.store import registry
 from nottwice.store.files import document
 from nottwice.store.files.store import OWN_FOLDER
+from nottwice.store.migrations import needs
 from nottwice.store.postgres.place import is_postgres, read_place, without_secrets
 from nottwice.store.sqlite.schema import known_scripts, peek
 
@@ -30,6 +31,8 @@ class LedgerFormat:
     found: int | None
     """0: the ledger is still empty. None: its store is of another package, which does not tell."""
     known: int | None
+    needs: int = 0
+    """The oldest schema whose code can use the ledger after the next open. 0: only the newest."""
 
     @property
     def goes_forward(self) -> bool:
@@ -42,9 +45,14 @@ class LedgerFormat:
         if not self.found:
             return f"{self.location}: empty; {self.kind} {self.known} at next open"
         if self.goes_forward:
+            after = "an older nottwice cannot open it after that"
+            if 0 < self.needs <= self.found:
+                after = f"code for {self.kind} {self.needs} or later can use it after that"
+            return f"{self.location}: {self.kind} {self.found} → {self.known} at next open; {after}"
+        if self.known is not None and self.found > self.known:
             return (
-                f"{self.location}: {self.kind} {self.found} → {self.known} at next open; an older "
-                "nottwice cannot open it after that"
+                f"{self.location}: {self.kind} {self.found}, newer than {self.known} that this "
+                "nottwice writes, and usable"
             )
         return f"{self.location}: {self.kind} {self.found}, as this nottwice writes it"
 
@@ -61,7 +69,8 @@ def preview_ledger(store: str | Path) -> LedgerFormat:
         raise NoLedger(f"There is no ledger at {path}. Nothing was created.")
     path = path.resolve()
     if not path.is_dir():
-        return LedgerFormat(str(path), "schema", peek(path), known_scripts()[-1].number)
+        known = known_scripts()[-1].number
+        return LedgerFormat(str(path), "schema", peek(path), known, needs(known_scripts(), known))
     mark = path / OWN_FOLDER / "format.json"
     if not mark.exists():
         raise NoLedger(f"There is no ledger in {path}. Nothing was created. Write {FOLDER}FOLDER.")
@@ -96,7 +105,8 @@ def _on_postgres(url: str) -> LedgerFormat:
             "A ledger on PostgreSQL needs its driver, which is not installed. Nothing was opened. "
             "Install it: pip install 'nottwice[postgres]'"
         ) from None
-    known = postgres_schema.known_scripts()[-1].number
+    scripts = postgres_schema.known_scripts()
+    known = scripts[-1].number
     try:
         words = {"connect_timeout": CONNECT_SECONDS, **place.connection}
         with psycopg.connect(**words) as connection:  # type: ignore[arg-type]
@@ -104,4 +114,4 @@ def _on_postgres(url: str) -> LedgerFormat:
             found = postgres_schema.version_of(connection, place)
     except psycopg.Error as error:
         raise store_error(error, place) from error
-    return LedgerFormat(place.location, "schema", found, known)
+    return LedgerFormat(place.location, "schema", found, known, needs(scripts, known))

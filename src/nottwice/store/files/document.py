@@ -44,9 +44,11 @@ from nottwice.store.tables import (
     EVIDENCE,
     GRAPHS,
     HOLDERS,
+    OPENINGS,
     REVIEWS,
     RUNS,
     STEPS,
+    TOOLS,
     micros,
     seconds,
 )
@@ -70,10 +72,14 @@ SECTIONS: dict[str, Table[Any]] = {
     "audit": AUDIT,
     "graphs": GRAPHS,
     "charges": CHARGES,
+    "openings": OPENINGS,
+    "tools": TOOLS,
 }
 """The sections of a file, in this order. No row has its own seal: the file is sealed as a whole."""
-_LATER = frozenset({"charges"})
+_LATER = frozenset({"charges", "openings", "tools"})
 """Sections that later versions added, so they may be missing."""
+_LAST_OF_HEAD = "folded"
+"""The last member of a file before its sections."""
 
 
 def to_plain(table: Table[R], record: R) -> dict[str, Any]:
@@ -113,6 +119,10 @@ class RunFile:
     """Records that were written before, as text, because most of a file is the same next time. They
     are found by ``id()``, which is far faster than hashing. Keeping them here keeps the ids unique.
     """
+    unknown: dict[str, Any] = field(default_factory=dict)
+    """Sections that a newer nottwice added. They are written back unchanged (P225)."""
+    unknown_columns: dict[tuple[str, tuple[Any, ...]], dict[str, Any]] = field(default_factory=dict)
+    """The same for columns of known sections, by section and key of the record."""
 
     def section(self, name: str) -> Iterable[Any]:
         """The records of one section."""
@@ -132,16 +142,25 @@ def write(file: RunFile, seals: Seals | None = None) -> bytes:
     parts.append(f'"nottwice": {FORMAT}')
     parts.append(f'"folded": {file.folded}')
     texts: dict[int, tuple[Any, str]] = {}
-    for name, table in SECTIONS.items():
+    for name in SECTIONS:
         written = []
         for record in file.section(name):
-            _, text = file.texts.get(id(record)) or (record, _pretty(to_plain(table, record), 4))
+            _, text = file.texts.get(id(record)) or (record, _text_of(file, name, record))
             texts[id(record)] = record, text
             written.append(text)
         inside = ",\n    ".join(written)
         parts.append(f'"{name}": [\n    {inside}\n  ]' if written else f'"{name}": []')
+    parts += [f'"{name}": {_pretty(found, 2)}' for name, found in file.unknown.items()]
     file.texts = texts
     return _sealed(seals, "file", "{\n  " + ",\n  ".join(parts), ",\n  ", "\n}\n")
+
+
+def _text_of(file: RunFile, section: str, record: Any) -> str:
+    table = SECTIONS[section]
+    plain = to_plain(table, record)
+    if file.unknown_columns:
+        plain |= file.unknown_columns.get((section, table.where(table.row(record))), {})
+    return _pretty(plain, 4)
 
 
 def read(
@@ -172,6 +191,21 @@ def _read_records(file: RunFile, plain: Mapping[str, Any]) -> None:
         found = plain.get(name, ()) if name in _LATER else plain[name]
         records = [from_plain(table, record, file.workflow_id) for record in found]
         file.data.add(table, records)
+        for record, shown in zip(records, found, strict=True):
+            unknown = shown.keys() - _KNOWN_NAMES[name]
+            if unknown:
+                where = (name, table.where(table.row(record)))
+                file.unknown_columns[where] = {one: shown[one] for one in shown if one in unknown}
+    names = list(plain)
+    sections = names[names.index(_LAST_OF_HEAD) + 1 :]
+    file.unknown = {one: plain[one] for one in sections if one not in _NOT_UNKNOWN}
+
+
+_NOT_UNKNOWN = {*SECTIONS, "seal"}
+_KNOWN_NAMES = {
+    name: {shown for one in table.said for shown in (one.name, one.name.removesuffix("_json"))}
+    for name, table in SECTIONS.items()
+}
 
 
 # A file, or a line, is sealed as a whole: the seal is its last member.
@@ -311,7 +345,7 @@ def as_stored(commit: Commit) -> Commit:
     claim, graph, removal = commit.claim, commit.graph, commit.removal
     return replace(
         commit,
-        claim=None if claim is None else Claim(_as_stored(RUNS, claim.run), claim.after_epoch),
+        claim=None if claim is None else _claim_as_stored(claim),
         run=None if commit.run is None else _update_as_stored(commit.run),
         calls=tuple(CallWrite(_as_stored(CALLS, one.row), one.after) for one in commit.calls),
         steps=tuple(_as_stored(STEPS, each) for each in commit.steps),
@@ -328,12 +362,19 @@ def as_stored(commit: Commit) -> Commit:
             for one in commit.charges
         ),
         graph=None if graph is None else _as_stored(GRAPHS, graph),
+        tools=tuple(_as_stored(TOOLS, each) for each in commit.tools),
         removal=None if removal is None else replace(removal, run=_as_stored(RUNS, removal.run)),
     )
 
 
+def _claim_as_stored(claim: Claim) -> Claim:
+    at = None if claim.at is None else seconds(micros(claim.at))
+    return replace(claim, run=_as_stored(RUNS, claim.run), at=at)
+
+
 def _update_as_stored(update: RunUpdate) -> RunUpdate:
-    return replace(update, at=seconds(micros(update.at)))
+    released_at = update.at if update.released_at is None else update.released_at
+    return replace(update, at=seconds(micros(update.at)), released_at=seconds(micros(released_at)))
 
 
 def corrupt(where: str, error: BaseException) -> LedgerCorrupt:

@@ -84,6 +84,9 @@ class PostgresPlan(Plan):
         keys = {lock_number(schema, "key", tool, key) for tool, key, _ in self._keys()}
         meters = {write.charge.meter for one in commits for write in one.charges}
         keys |= {lock_number(schema, "meter", meter) for meter in meters}
+        if any(one.tools for one in commits):
+            # Two processes that record the same tools in another order would wait for each other.
+            keys.add(lock_number(schema, "tools"))
         if keys:
             self._ask("take_turns", {"numbers": sorted(keys)}, None)
 

@@ -15,10 +15,13 @@ from collections.abc import Sequence
 
 import psycopg
 
-from nottwice.errors import LedgerCorrupt, NoLedger, SchemaTooNew, StoreError
+from nottwice.errors import LedgerCorrupt, NoLedger, StoreError
+from nottwice.store import migrations
+from nottwice.store.migrations import Script, read_scripts
 from nottwice.store.postgres.functions import functions_script, name_of
 from nottwice.store.postgres.place import DEFAULT_SCHEMA, Place
-from nottwice.store.sqlite.schema import Script, read_scripts
+from nottwice.store.postgres.statements import SQL
+from nottwice.store.tables import HOLDERS
 
 log = logging.getLogger("nottwice")
 
@@ -40,6 +43,13 @@ CREATE TABLE IF NOT EXISTS nottwice.schema_version (
 """
 _FUNCTION = "SELECT to_regproc(%s) IS NOT NULL"
 _APPLIED = "INSERT INTO nottwice.schema_version (version) VALUES (%s)"
+# A ledger of schema 8 or earlier has no such column.
+_HAS_NEEDS = """
+SELECT count(*) FROM information_schema.columns
+ WHERE table_schema = %s AND table_name = 'schema_version' AND column_name = 'needs'
+"""
+_NEEDS = "SELECT coalesce(max(coalesce(needs, version)), 0) FROM nottwice.schema_version"
+_SET_NEEDS = "UPDATE nottwice.schema_version SET needs = %s WHERE version = %s"
 SYNCHRONOUS_COMMIT = "SELECT current_setting('synchronous_commit')"
 _STANDBYS = "SELECT current_setting('synchronous_standby_names') <> ''"
 _DISK = "SELECT current_setting('fsync'), current_setting('full_page_writes')"
@@ -80,7 +90,10 @@ def lock_number(*words: str) -> int:
 
 
 def version_of(connection: psycopg.Connection, place: Place, *, newest: int | None = None) -> int:
-    """The schema version of a ledger; 0 if there is none yet. Writes nothing."""
+    """The schema version of a ledger; 0 if there is none yet. Writes nothing.
+
+    It may be newer than this nottwice knows, if the ledger can still be used (P225).
+    """
     newest = known_scripts()[-1].number if newest is None else newest
     found = connection.execute(_TABLES, (place.schema,)).fetchone()
     assert found is not None
@@ -96,16 +109,22 @@ def version_of(connection: psycopg.Connection, place: Place, *, newest: int | No
     assert row is not None
     version: int = row[0]
     if version > newest:
-        raise SchemaTooNew(
-            f"{place.location} has schema version {version}; this nottwice knows {newest}. Nothing "
-            "was changed. Upgrade nottwice here, too."
-        )
+        needed = _needed(connection, place.schema) or version
+        migrations.check_usable(place.location, version=version, needed=needed, known=newest)
     if not version or tables < 2:
         raise LedgerCorrupt(
             f"{place.location} says that it is a ledger but has no tables. Nothing was changed. "
             "Restore it from a backup."
         )
     return version
+
+
+def _needed(connection: psycopg.Connection, schema: str) -> int:
+    """The oldest schema whose code may use a ledger; 0 if the ledger does not say."""
+    if connection.execute(_HAS_NEEDS, (schema,)).fetchone() != (1,):
+        return 0
+    found = connection.execute(in_schema(_NEEDS, schema)).fetchone()
+    return 0 if found is None else int(found[0])
 
 
 def open_schema(
@@ -158,9 +177,17 @@ def bring_forward(
             if not _schema_exists(connection, schema):
                 connection.execute(in_schema(_CREATE_SCHEMA, schema))
             connection.execute(in_schema(_CREATE_VERSIONS, schema))
+        elif version < scripts[-1].number:
+            living = connection.execute(in_schema(SQL["living_holders"], schema)).fetchall()
+            alive = HOLDERS.records(living)
+            migrations.check_none_alive(place.location, scripts[version:], alive)
         for script in scripts[version:]:
             connection.execute(in_schema(script.sql, schema))
             connection.execute(in_schema(_APPLIED, schema), (script.number,))
+        if version < scripts[-1].number and _needed(connection, schema):
+            for script in scripts[version:]:
+                needed = migrations.needs(scripts, script.number)
+                connection.execute(in_schema(_SET_NEEDS, schema), (needed, script.number))
         if not _functions_are_there(connection, place):
             connection.execute(in_schema(functions_script(), schema))
         connection.execute("COMMIT")

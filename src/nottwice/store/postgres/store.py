@@ -277,8 +277,8 @@ class PostgresStore(SqlStore):
 
     # Reading
 
-    def _skipped(self, graphs: Collection[str]) -> list[str]:
-        return list(graphs)
+    def _listed(self, texts: Collection[str]) -> list[str]:
+        return list(texts)
 
     def _read(self, sql: str, parameters: Parameters) -> list[Any]:
         self._in_this_process()

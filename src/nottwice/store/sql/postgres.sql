@@ -16,6 +16,9 @@ wait ->> 'subject'
     THEN 'decided' ELSE {_wait_kind} END, ',')
     FROM {_waits})
 
+-- :_is_given_tag
+tag = ANY(:tags::text[])
+
 -- :_steps_status
 steps.status
 
@@ -53,6 +56,9 @@ SELECT * FROM (
 -- :holder
 SELECT {_holder_columns}, lease_until > clock_timestamp() FROM nottwice.holders
  WHERE holder_id = :holder_id
+
+-- :living_holders
+SELECT {_holder_columns} FROM nottwice.holders WHERE lease_until > clock_timestamp()
 
 -- Here a lease proves that a holder is alive, and not a lock on a file.
 -- :_holder_columns

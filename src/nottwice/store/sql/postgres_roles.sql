@@ -49,12 +49,14 @@ GRANT UPDATE (ready_at) ON nottwice.runs TO nottwice_operator;
 -- Driving runs.
 GRANT INSERT ON nottwice.tool_call_results, nottwice.runs, nottwice.steps, nottwice.reviews,
   nottwice.evidence, nottwice.checkpoints, nottwice.graphs, nottwice.holders,
-  nottwice.charges TO nottwice_writer;
+  nottwice.charges, nottwice.run_tags, nottwice.openings, nottwice.tools TO nottwice_writer;
 GRANT UPDATE (status, attempt, attempt_id, holder_id, started_at, finished_at, retry_at, ambiguous,
   settled_by, result_kind, result_json, failure_json, past_json, writes, seal)
   ON nottwice.tool_call_results TO nottwice_writer;
 GRANT UPDATE ON nottwice.runs, nottwice.checkpoints TO nottwice_writer;
-GRANT DELETE ON nottwice.checkpoints TO nottwice_writer;
+GRANT DELETE ON nottwice.checkpoints, nottwice.run_tags TO nottwice_writer;
+GRANT UPDATE (ended_at, ended, receipts, tokens, usd) ON nottwice.openings TO nottwice_writer;
+GRANT UPDATE ON nottwice.tools TO nottwice_writer;
 GRANT UPDATE (status, finished_at, failure_json, output_file, seal) ON nottwice.steps
   TO nottwice_writer;
 GRANT UPDATE (received_by, received_at, seal) ON nottwice.events TO nottwice_writer;
@@ -65,4 +67,4 @@ GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA nottwice TO nottwice_writer;
 
 -- Removing. No role can remove audit entries or tombstones.
 GRANT DELETE ON nottwice.tool_call_results, nottwice.steps, nottwice.reviews, nottwice.evidence,
-  nottwice.checkpoints, nottwice.events TO nottwice_keeper;
+  nottwice.checkpoints, nottwice.events, nottwice.openings TO nottwice_keeper;

@@ -164,6 +164,10 @@ SELECT {checkpoints} FROM nottwice.checkpoints
 SELECT {events} FROM nottwice.events ORDER BY arrival
 -- :whole_graphs
 SELECT {graphs} FROM nottwice.graphs
+-- :whole_openings
+SELECT {openings} FROM nottwice.openings
+-- :whole_tools
+SELECT {tools} FROM nottwice.tools
 
 -- Charges. If a call failed for good, its charge counts only if it says so (rules.charged).
 
@@ -219,6 +223,17 @@ SELECT {graphs} FROM nottwice.graphs WHERE graph_id = :graph_id
 -- :graphs
 SELECT {graphs} FROM nottwice.graphs ORDER BY graph_id
 
+-- Openings, tools
+
+-- :openings
+SELECT {openings} FROM nottwice.openings WHERE workflow_id = :workflow_id ORDER BY epoch
+
+-- :tool
+SELECT {tools} FROM nottwice.tools WHERE tool_name = :tool_name
+
+-- :tools
+SELECT {tools} FROM nottwice.tools ORDER BY tool_name
+
 -- Runs
 
 -- :run
@@ -253,6 +268,9 @@ SELECT {runs} FROM nottwice.runs
  AND epoch = 0
 -- :_not_queued
  AND epoch > 0
+-- :_with_tags
+ AND workflow_id IN (SELECT workflow_id FROM nottwice.run_tags WHERE {_is_given_tag}
+                      GROUP BY workflow_id HAVING count(*) = :number_of_tags)
 -- :_before
  AND (updated_at, workflow_id) < (:before_at, :before_id)
 
@@ -339,6 +357,24 @@ ON CONFLICT (workflow_id) DO UPDATE SET {excluded.runs}
 -- :put_held_run
 INSERT INTO nottwice.runs ({runs}) VALUES ({:runs})
 ON CONFLICT (workflow_id) DO UPDATE SET {excluded.runs}, ready_at = NULL
+
+-- :add_tag
+INSERT INTO nottwice.run_tags (tag, workflow_id) VALUES (:tag, :workflow_id) ON CONFLICT DO NOTHING
+
+-- :remove_tags
+DELETE FROM nottwice.run_tags WHERE workflow_id = :workflow_id
+
+-- :add_opening
+INSERT INTO nottwice.openings ({openings}) VALUES ({:openings}) ON CONFLICT DO NOTHING
+
+-- :end_opening
+UPDATE nottwice.openings
+   SET ended_at = :ended_at, ended = :ended, receipts = :receipts, tokens = :tokens, usd = :usd
+ WHERE workflow_id = :workflow_id AND epoch = :epoch AND ended IS NULL
+
+-- :put_tool
+INSERT INTO nottwice.tools ({tools}) VALUES ({:tools})
+ON CONFLICT (tool_name) DO UPDATE SET {excluded.tools}
 
 -- :update_run
 UPDATE nottwice.runs
@@ -450,6 +486,8 @@ DELETE FROM nottwice.steps
 DELETE FROM nottwice.steps WHERE workflow_id = :workflow_id
 -- :remove_checkpoints
 DELETE FROM nottwice.checkpoints WHERE workflow_id = :workflow_id
+-- :remove_openings
+DELETE FROM nottwice.openings WHERE workflow_id = :workflow_id
 -- :remove_events
 DELETE FROM nottwice.events WHERE workflow_id = :workflow_id
 -- :remove_reviews
@@ -509,6 +547,8 @@ SELECT {audit} FROM nottwice.audit WHERE workflow_id = :workflow_id ORDER BY arr
 SELECT {charges} FROM nottwice.charges WHERE workflow_id = :workflow_id
 -- :all_checkpoints_of_run
 SELECT {checkpoints} FROM nottwice.checkpoints WHERE workflow_id = :workflow_id
+-- :all_openings_of_run
+SELECT {openings} FROM nottwice.openings WHERE workflow_id = :workflow_id
 -- :all_events_of_run
 SELECT {events} FROM nottwice.events WHERE workflow_id = :workflow_id ORDER BY arrival
 
@@ -518,6 +558,8 @@ UPDATE nottwice.tool_call_results SET nth = :nth, seal = :seal
    AND tool_name = :tool_name AND input_hash = :input_hash
 -- :mark_runs
 UPDATE nottwice.runs SET seal = :seal WHERE workflow_id = :workflow_id
+-- :mark_tools
+UPDATE nottwice.tools SET seal = :seal WHERE tool_name = :tool_name
 -- :mark_graphs
 UPDATE nottwice.graphs SET seal = :seal WHERE graph_id = :graph_id
 -- :mark_steps

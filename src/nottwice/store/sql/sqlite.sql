@@ -16,6 +16,9 @@ json_extract(wait.value, '$.subject')
            AND v.review_id = {_wait_subject} AND v.status = 'decided')
       THEN 'decided' ELSE {_wait_kind} END AS kind FROM {_waits}))
 
+-- :_is_given_tag
+tag IN (SELECT value FROM json_each(:tags))
+
 -- :_steps_status
 nottwice.steps.status
 
@@ -52,6 +55,9 @@ SELECT * FROM (
 
 -- :holder
 SELECT {holders} FROM nottwice.holders WHERE holder_id = :holder_id
+
+-- :all_holders
+SELECT {holders} FROM nottwice.holders
 
 -- :add_holder
 INSERT INTO nottwice.holders ({holders}) VALUES ({:holders}) ON CONFLICT DO NOTHING

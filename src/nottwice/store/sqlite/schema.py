@@ -3,7 +3,7 @@
 A file is judged before anything is written to it, and by more than its version number, because
 other programs also number their schemas. Numbered SQL files move the schema forward, each in a
 separate transaction, so a process that dies in between leaves a complete older schema behind.
-Promises kept here: P48, P218, P219.
+Promises kept here: P48, P218, P219, P225.
 """
 
 from __future__ import annotations
@@ -11,27 +11,29 @@ from __future__ import annotations
 import contextlib
 import functools
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from nottwice.errors import LedgerCorrupt, SchemaTooNew, StoreError
-from nottwice.model.records import frozen_record
+from nottwice.errors import LedgerCorrupt, StoreError
+from nottwice.model.run import HolderRecord
+from nottwice.store import migrations
+from nottwice.store.migrations import Script as Script
+from nottwice.store.migrations import read_scripts as read_scripts
+from nottwice.store.sqlite.statements import SQL
+from nottwice.store.tables import HOLDERS
 
 if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
+    pass
 
 APPLICATION_ID = 0x6E6F7432
 LANGGRAPH = frozenset({"checkpoints", "writes"})
 """The tables of LangGraph's SqliteSaver. A file that has only these may become a ledger."""
-
-
-@frozen_record(frozen=True, slots=True)
-class Script:
-    """One migration: its SQL leads to schema version ``number``."""
-
-    number: int
-    sql: str
+_VERSIONS = "nottwice_schema_version"
+_NEEDS = "SELECT max(version), max(needs) FROM nottwice_schema_version"
+_APPLIED = "INSERT INTO nottwice_schema_version (version, needs) VALUES (?, ?)"
+_HAS_VERSIONS = "SELECT 1 FROM sqlite_schema WHERE name = 'nottwice_schema_version'"
+Alive = Callable[[Iterable[HolderRecord]], Iterable[HolderRecord]]
+"""Picks the processes that are alive out of all that ever wrote to a ledger."""
 
 
 @functools.cache
@@ -40,18 +42,11 @@ def known_scripts() -> tuple[Script, ...]:
     return read_scripts(Path(__file__).parent.parent / "sql" / "sqlite")
 
 
-def read_scripts(folder: Traversable) -> tuple[Script, ...]:
-    """The scripts of a folder in order. A gap would skip a migration, so it is refused."""
-    names = sorted(file.name for file in folder.iterdir() if file.name.endswith(".sql"))
-    numbers = [int(name[:4]) for name in names]
-    if numbers != list(range(1, len(names) + 1)):
-        raise StoreError(f"The schema scripts are not numbered from 1 without gaps: {names}.")
-    texts = [(folder / name).read_text(encoding="utf-8") for name in names]
-    return tuple(map(Script, numbers, texts))
-
-
 def version_of(connection: sqlite3.Connection, location: str, *, newest: int | None = None) -> int:
-    """The schema version of a ledger; 0 for a database that is still empty. Writes nothing."""
+    """The schema version of a ledger; 0 for a database that is still empty. Writes nothing.
+
+    It may be newer than this nottwice knows, if the ledger can still be used.
+    """
     newest = known_scripts()[-1].number if newest is None else newest
     # Read in one transaction, because another process may be creating the tables right now.
     connection.execute("BEGIN")
@@ -60,6 +55,11 @@ def version_of(connection: sqlite3.Connection, location: str, *, newest: int | N
         version: int = connection.execute("PRAGMA user_version").fetchone()[0]
         found = connection.execute("SELECT DISTINCT tbl_name FROM sqlite_schema")
         tables = {name for (name,) in found} - LANGGRAPH
+        needed = version
+        if version > newest and _VERSIONS in tables:
+            newest_row, needs = connection.execute(_NEEDS).fetchone()
+            # A version that the table does not know was not written by the rule.
+            needed = needs if newest_row == version else version
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
@@ -76,11 +76,7 @@ def version_of(connection: sqlite3.Connection, location: str, *, newest: int | N
             "release, whose tables had other names. Nothing was changed. Keep the file as a "
             "record, and give new runs another ledger: --store PATH or NOTTWICE_STORE."
         )
-    if version > newest:
-        raise SchemaTooNew(
-            f"{location} has schema version {version}; this nottwice knows {newest}. Nothing was "
-            "changed. Upgrade nottwice here, too."
-        )
+    migrations.check_usable(location, version=version, needed=needed, known=newest)
     if not version or not tables:
         raise LedgerCorrupt(
             f"{location} says that it is a ledger but has no tables. Nothing was changed. "
@@ -108,20 +104,31 @@ def peek(path: Path) -> int:
 
 
 def bring_forward(
-    connection: sqlite3.Connection, location: str, *, scripts: Sequence[Script] | None = None
+    connection: sqlite3.Connection,
+    location: str,
+    *,
+    scripts: Sequence[Script] | None = None,
+    alive: Alive | None = None,
 ) -> None:
     """Switch WAL on and apply the scripts that a ledger has not seen yet.
 
     Durable: each script when it is done. The caller must keep other processes out meanwhile.
+    ``alive``: refuses a script that older processes, which are alive, would not survive (P225).
     """
     scripts = known_scripts() if scripts is None else scripts
     version = version_of(connection, location, newest=scripts[-1].number)
+    if 0 < version < scripts[-1].number and alive is not None:
+        known = HOLDERS.records(connection.execute(SQL["all_holders"]).fetchall())
+        migrations.check_none_alive(location, scripts[version:], alive(known))
     connection.execute("PRAGMA journal_mode = WAL")
     for script in scripts[version:]:
         connection.execute("BEGIN IMMEDIATE")
         try:
             for statement in statements_of(script.sql):
                 connection.execute(statement)
+            if connection.execute(_HAS_VERSIONS).fetchone() is not None:
+                needed = migrations.needs(scripts, script.number)
+                connection.execute(_APPLIED, (script.number, needed))
             # A pragma takes no parameters. Both numbers are our own.
             connection.execute("PRAGMA application_id = " + str(APPLICATION_ID))
             connection.execute("PRAGMA user_version = " + str(script.number))

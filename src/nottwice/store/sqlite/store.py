@@ -15,7 +15,7 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -190,16 +190,22 @@ class SqliteStore(whereabouts.OnDisk, SqliteCommits, SqlStore):
         if version < known_scripts()[-1].number or mode != "wal":
             lock.exclusively(
                 _OPENING_PLACE,
-                lambda: self._bring_forward(connections),
+                lambda: self._bring_forward(connections, lock),
                 wait_seconds=self._busy_seconds,
             )
         return lock
 
-    def _bring_forward(self, connections: SqliteConnections) -> None:
+    def _bring_forward(self, connections: SqliteConnections, lock: locks.HolderLock) -> None:
+        def alive(known: Iterable[HolderRecord]) -> Iterator[HolderRecord]:
+            for one in known:
+                is_other = one.holder_id != lock.record.holder_id
+                if is_other and lock.life_of(one) is Life.ALIVE:
+                    yield one
+
         with connections.writer.guard:
             connection = connections.connect(connections.writer)
             with connections.writer.files.turn(self._busy_seconds):
-                bring_forward(connection, self.location)
+                bring_forward(connection, self.location, alive=alive)
             connections.secure()
             check_durable(connection, self.location)
 
@@ -211,8 +217,8 @@ class SqliteStore(whereabouts.OnDisk, SqliteCommits, SqlStore):
 
     # Reading
 
-    def _skipped(self, graphs: Collection[str]) -> str:
-        return json.dumps(list(graphs))
+    def _listed(self, texts: Collection[str]) -> str:
+        return json.dumps(list(texts))
 
     def _read(self, sql: str, parameters: Parameters) -> list[Any]:
         self._in_this_process()

@@ -50,6 +50,21 @@ SECOND = pending(identity(tool="second")).done(RESULT, now=NOW)
 class Removals(Bench):
     """What retention needs from a store."""
 
+    def test_what_is_removed_of_a_run_is_not_found_by_its_tags(self) -> None:
+        store = self.open()
+        tags, holder_id = (("customer", "acme"),), store.holder().holder_id
+        held = run_record("a", holder_id=holder_id, tags=tags, group="g")
+        store.commit(Commit(workflow_id="a", claim=Claim(held, None, NOW)))
+        over = RunUpdate(RunStatus.COMPLETED, NOW + 1, release=True)
+        store.commit(Commit(workflow_id="a", fence=Fence(holder_id, 1), run=over))
+        expect(len(store.openings("a")), 1, "The openings of a run that is over")
+        ended = replace(held, holder_id=None, updated_at=NOW + 1)
+        bare = replace(ended, status=RunStatus.REMOVED, epoch=2, tags=(), group=None)
+        store.commit(Commit(workflow_id="a", removal=Removal(bare, 1, rest=True)))
+        expect(store.runs(tags=tags), [], "The runs with the tag of a removed run")
+        expect(store.runs(group="g"), [], "The runs of the group of a removed run")
+        expect(store.openings("a"), [], "The openings of a removed run")
+
     def test_what_is_removed_is_gone_and_the_rest_stays(self) -> None:
         store = self.open()
         over = _finished(store)

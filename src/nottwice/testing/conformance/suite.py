@@ -15,6 +15,7 @@ from nottwice.testing.conformance.commits import CommitChecks
 from nottwice.testing.conformance.endurance import Endurance
 from nottwice.testing.conformance.graphs import Graphs
 from nottwice.testing.conformance.holders import HolderChecks
+from nottwice.testing.conformance.labels import LabelChecks
 from nottwice.testing.conformance.people import People
 from nottwice.testing.conformance.reads import Reads
 from nottwice.testing.conformance.ready import Ready
@@ -22,7 +23,17 @@ from nottwice.testing.conformance.removals import Removals
 
 
 class StoreConformance(
-    CommitChecks, HolderChecks, Calls, People, Charges, Graphs, Ready, Removals, Reads, Endurance
+    CommitChecks,
+    HolderChecks,
+    Calls,
+    People,
+    Charges,
+    Graphs,
+    LabelChecks,
+    Ready,
+    Removals,
+    Reads,
+    Endurance,
 ):
     """All claims. Derive from it, define ``open_store``, and let pytest collect it.
 

@@ -1,0 +1,62 @@
+"""Which tools has this process recorded in a ledger? (P222)
+
+A tool is recorded with the first commit of a run that uses it, once per process and declaration.
+Only what it declares is remembered, because a tool that is kept alive keeps its name (P140).
+"""
+
+from __future__ import annotations
+
+import logging
+import weakref
+
+from nottwice.errors import NottwiceError
+from nottwice.model import values
+from nottwice.model.tool import OWN_PREFIX, Tool
+from nottwice.model.tool_record import ToolRecord
+from nottwice.store.interface import Store
+
+log = logging.getLogger("nottwice")
+Declared = tuple[object, ...]
+"""What a record says about a tool, except for its schema, which takes long to compute."""
+_seen: weakref.WeakKeyDictionary[Store, dict[str, Declared]] = weakref.WeakKeyDictionary()
+
+
+def tools_seen(store: Store) -> dict[str, Declared]:
+    """Return what this process has recorded in a ledger, by the names of the tools."""
+    try:
+        return _seen.setdefault(store, {})
+    except TypeError:
+        # A custom store that cannot be referred to weakly. Each run records its tools again.
+        return {}
+
+
+def declared_by(tool: Tool) -> Declared | None:
+    """Return what a tool declares. None: it is our own, and is not recorded."""
+    if tool.name.startswith(OWN_PREFIX):
+        return None
+    texts = tool.summary, tool.place, tool.title, tool.look
+    return tool.replay_class, *texts, tool.result_type()
+
+
+def record_of(tool: Tool, *, now: float) -> ToolRecord:
+    """Return what to record about a tool."""
+    return ToolRecord(
+        tool_name=tool.name,
+        replay_class=tool.replay_class,
+        recorded_at=now,
+        summary=tool.summary,
+        place=tool.place,
+        title=tool.title,
+        look=tool.look,
+        result_json=_result_schema(tool),
+    )
+
+
+def _result_schema(tool: Tool) -> str | None:
+    """The schema of a result. It only helps people, so it must never be why a call fails."""
+    try:
+        _, schema = tool.schemas()
+        return None if schema is None else values.encode(schema)
+    except (NottwiceError, TypeError, ValueError, NameError, RecursionError) as error:
+        log.debug("the result of tool %r has no schema: %r", tool.name, error)
+        return None
