@@ -22,9 +22,6 @@ from nottwice.store.migrations import read_scripts as read_scripts
 from nottwice.store.sqlite.statements import SQL
 from nottwice.store.tables import HOLDERS
 
-if TYPE_CHECKING:
-    pass
-
 APPLICATION_ID = 0x6E6F7432
 LANGGRAPH = frozenset({"checkpoints", "writes"})
 """The tables of LangGraph's SqliteSaver. A file that has only these may become a ledger."""
