@@ -49,6 +49,9 @@ def pytest_collection_finish() -> None:
     # time is slow, and slower still in a process that is forked and has to copy what it visits.
     gc.collect()
     gc.freeze()
+    # Once more, since a full collection waits for a share of what the last one found. Otherwise
+    # ledgers that tests dropped would keep a thousand files open.
+    gc.collect()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -88,18 +88,24 @@ class Program:
 
     def poll(self) -> int | None:
         """How it ended, if it has."""
-        if self.returncode is None and select.select([self._connection], [], [], 0)[0]:
+        if self.returncode is None and self._has_ended(0):
             return self.wait()
         return self.returncode
 
     def wait(self, timeout: float = 60.0) -> int:
         """Wait until it has ended."""
         if self.returncode is None:
-            if not select.select([self._connection], [], [], timeout)[0]:
+            if not self._has_ended(timeout):
                 self.kill()
                 raise subprocess.TimeoutExpired(self.command, timeout)
             self.returncode = int(json.loads(self._answers.readline())["exit"])
         return self.returncode
+
+    def _has_ended(self, timeout: float) -> bool:
+        # Not select(), which cannot wait for a descriptor over 1,023.
+        waiting = select.poll()
+        waiting.register(self._connection, select.POLLIN)
+        return bool(waiting.poll(timeout * 1000))
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)

@@ -98,7 +98,7 @@ STORE: tuple[Mutant, ...] = (
     Mutant(
         name="a removal may name calls of another run",
         file="store/interface.py",
-        old=("            named.update(identity.workflow_id for identity in self.removal.calls)\n"),
+        old=("            named.extend(identity.workflow_id for identity in self.removal.calls)\n"),
         new="",
         tests=(
             "tests/store/test_interface.py"

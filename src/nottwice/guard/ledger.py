@@ -31,15 +31,8 @@ from nottwice.guard.settings.keyring import KeySource, find_keyring
 from nottwice.guard.settings.policies import Policies, joined, read_policies
 from nottwice.guard.settings.project import DEFAULT_STORE as DEFAULT_STORE
 from nottwice.guard.settings.project import project_text
-from nottwice.guard.upkeep.on_record import (
-    STATUSES,
-    RecordedCall,
-    RecordedRun,
-    recorded_call,
-    recorded_calls,
-    recorded_run,
-    recorded_runs,
-)
+from nottwice.guard.upkeep import on_record
+from nottwice.guard.upkeep.on_record import RecordedCall, RecordedRun, recorded_runs
 from nottwice.model.graphs.graph import parse_version
 from nottwice.model.labels import read_labels
 from nottwice.model.run import RunRecord
@@ -275,17 +268,17 @@ class Ledger:
         ``tags``: only runs that have all of these. ``group``: only runs of this group. A run that
         changes while you iterate moves to the front, and may be missed.
         """
-        if status is not None and status not in STATUSES:
+        if status is not None and status not in on_record.STATUSES:
             raise UsageError(
                 f"{status!r} is not a status of a run. Nothing was read. Give one of: "
-                f"{', '.join(STATUSES)}."
+                f"{', '.join(on_record.STATUSES)}."
             )
         labels = read_labels(tags, group, what="The runs to list")
         return recorded_runs(self.store, prefix=prefix, graph=graph, status=status, labels=labels)
 
     def run_record(self, run_id: str) -> RecordedRun:
         """Return one run as recorded, without opening or resuming it. Raises UnknownRun."""
-        return recorded_run(self._known(run_id), self.store.openings(run_id))
+        return on_record.recorded_run(self._known(run_id), self.store.openings(run_id))
 
     def calls(self, run_id: str) -> Iterator[RecordedCall]:
         """The calls of a run, oldest first, read a page at a time as you iterate.
@@ -293,7 +286,7 @@ class Ledger:
         Arguments and results are plain data, as they are stored. Raises UnknownRun.
         """
         self._known(run_id)
-        return recorded_calls(self.store, run_id)
+        return on_record.recorded_calls(self.store, run_id)
 
     def in_doubt(self, run_id: str | None = None) -> Iterator[RecordedCall]:
         """The calls of this ledger, or of one run, that may or may not have taken effect.
@@ -302,7 +295,7 @@ class Ledger:
         """
         if run_id is not None:
             self._known(run_id)
-        return map(recorded_call, self.store.calls_in_doubt(run_id))
+        return map(on_record.recorded_call, self.store.calls_in_doubt(run_id))
 
     def _known(self, run_id: str) -> RunRecord:
         run = self.store.load_run(run_id)

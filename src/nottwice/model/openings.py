@@ -30,6 +30,7 @@ class OpeningEnd(enum.Enum):
 _ENDS = {
     RunStatus.RUNNING: OpeningEnd.RELEASED,
     RunStatus.WAITING: OpeningEnd.WAITING,
+    RunStatus.IDLE: OpeningEnd.RELEASED,
     RunStatus.COMPLETED: OpeningEnd.COMPLETED,
     RunStatus.FAILED: OpeningEnd.FAILED,
     RunStatus.ABORTED: OpeningEnd.ABORTED,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from nottwice.errors import InvalidArguments
 from nottwice.guard.arguments.annotations import describe
+from nottwice.guard.plain_data.plain_schema import plain_schema
 from nottwice.model import values
 from nottwice.model.records import light_record
 
@@ -110,7 +111,8 @@ class Codec:
 
     def json_schema(self) -> dict[str, Any] | None:
         """The JSON schema of the type, or None if it has none."""
-        return self._form().json_schema()
+        plain = plain_schema(self._annotation)
+        return self._form().json_schema() if plain is None else plain
 
     def note(self) -> str | None:
         """Why the annotation cannot be used, if so; it then counts as missing."""
