@@ -2,7 +2,7 @@
 
     errors <- model <- store <- engine <- guard <- graphs
            <- versions, reviews, agent, policy, recipes, worker <- views
-           <- adapters, testing, cli, web
+           <- adapters (langchain), testing, cli, web
 
 An import inside a function or below `TYPE_CHECKING` counts like any other: it is the reader who has
 to follow it.
@@ -28,7 +28,7 @@ TIERS = (
     ("versions", "reviews", "agent", "policy", "recipes", "worker"),
     ("views",),
     ("types",),
-    ("adapters", "testing", "cli", "web", "__main__"),
+    ("adapters", "langchain", "testing", "cli", "web", "__main__"),
 )
 TIER = {room: number for number, rooms in enumerate(TIERS) for room in rooms}
 OUTERMOST = len(TIERS) - 1
