@@ -10,7 +10,7 @@ import pytest
 
 from nottwice.errors import StoreError, UsageError
 from nottwice.langchain import durable as durable_module
-from nottwice.langchain.durable import Durable
+from nottwice.langchain.durable import Durable, durable_at
 from nottwice.langchain.rows import CheckpointKey
 
 KEY = CheckpointKey("thread", "", "1")
@@ -154,3 +154,12 @@ def test_what_is_known_is_bounded_and_forgotten_when_checkpoints_are_removed(
     durable.forget()
     with pytest.raises(StoreError):
         durable.wait([CheckpointKey("thread", "", "3")], wait_seconds=0)
+
+
+def test_the_savers_of_one_ledger_know_the_same() -> None:
+    saving = durable_at("agent.db", Ledger().look)
+    waiting = durable_at("agent.db", Ledger().look)
+    saving.saved(KEY)
+    waiting.wait([KEY], wait_seconds=0)
+    with pytest.raises(StoreError):
+        durable_at("other.db", Ledger().look).wait([KEY], wait_seconds=0)

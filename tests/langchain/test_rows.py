@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -108,6 +109,35 @@ def test_a_checkpoint_that_builds_upon_a_removed_thread_is_not_written(
     with pytest.raises(PiecesGone):
         save(rows, key(1), {"messages": [LONG, "more"]}, before=first)
     assert rows.newest("t", "") is None
+
+
+def test_checkpoints_that_are_saved_while_another_process_prunes_are_whole(
+    rows: Rows, place: str
+) -> None:
+    elsewhere = open_store(place)
+    pruning, done = Rows(elsewhere), threading.Event()
+
+    def prune() -> int:
+        times = 0
+        while not done.is_set():
+            pruning.prune(["t"], keep_latest=True)
+            times += 1
+        return times
+
+    with ThreadPoolExecutor(1) as pool:
+        pruned = pool.submit(prune)
+        before = None
+        for number in range(40):
+            values = {"messages": [LONG] * (number + 1), "files": {"a": [LONG, number]}}
+            try:
+                before = save(rows, key(number), values, before=before)
+            except PiecesGone:
+                before = save(rows, key(number), values)
+            assert values_of(rows, key(number)) == values
+        done.set()
+        assert pruned.result(60) > 1
+    assert ids(list(rows.heads("t", "", None)))[0] == "0039"
+    elsewhere.close()
 
 
 def test_a_piece_that_took_the_number_of_a_removed_one_is_not_mistaken_for_it(rows: Rows) -> None:

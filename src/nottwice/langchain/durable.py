@@ -16,6 +16,7 @@ import asyncio
 import concurrent.futures
 import os
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
@@ -26,6 +27,7 @@ WAIT_SECONDS = 30.0
 MOST_REMEMBERED = 4096
 
 Waiter = concurrent.futures.Future[None]
+_sharing = threading.RLock()
 
 
 class Durable:
@@ -165,6 +167,18 @@ class Durable:
         """Begin anew after a fork: another thread of the parent may have held the lock."""
         if self._pid != os.getpid():
             self._begin()
+
+
+_shared: weakref.WeakValueDictionary[str, Durable] = weakref.WeakValueDictionary()
+
+
+def durable_at(location: str, look: Callable[[CheckpointKey], bool]) -> Durable:
+    """What all savers of this process on one ledger know together."""
+    with _sharing:
+        found = _shared.get(location)
+        if found is None:
+            found = _shared[location] = Durable(look)
+        return found
 
 
 def _tell(waiter: Waiter, key: CheckpointKey, error: BaseException | None) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from nottwice.errors import LedgerCorrupt
-from nottwice.model.records import frozen_record
+from nottwice.model.records import light_record
 
 Dump = Callable[[Any], tuple[str, bytes]]
 """Turns a value into the name of a format, and bytes."""
@@ -36,7 +36,7 @@ _USUAL = "msgpack"
 _LENGTHS = struct.Struct(">BI")
 
 
-@frozen_record(frozen=True, slots=True)
+@light_record(frozen=True, slots=True)
 class Body:
     """A value as bytes: how they were made, and the bytes."""
 
@@ -44,7 +44,7 @@ class Body:
     data: bytes
 
 
-@frozen_record(frozen=True, slots=True)
+@light_record(frozen=True, slots=True)
 class Piece:
     """A complete body (``links`` is 0), or what is different from the body before it in a chain.
 
@@ -74,7 +74,7 @@ class PiecePlace(NamedTuple):
         return f"{self.root}/{self.links}/{self.mark}"
 
 
-@frozen_record(frozen=True, slots=True)
+@light_record(frozen=True, slots=True)
 class Stored:
     """A piece that is in the ledger, with the body that results from it."""
 

@@ -13,7 +13,7 @@ from collections import OrderedDict
 
 from nottwice.langchain.pieces import PiecePlace, Stored
 from nottwice.langchain.rows import CheckpointKey
-from nottwice.model.records import frozen_record
+from nottwice.model.records import light_record
 
 MOST_BYTES = 64 << 20
 MOST_CHECKPOINTS = 512
@@ -21,7 +21,7 @@ MOST_CHECKPOINTS = 512
 Version = str | int | float | None
 
 
-@frozen_record(frozen=True, slots=True)
+@light_record(frozen=True, slots=True)
 class Channel:
     """A channel in a checkpoint: its version, and where its value is if it is large."""
 

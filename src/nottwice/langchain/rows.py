@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from nottwice.errors import InvalidId, LedgerCorrupt, StoreError, UsageError
 from nottwice.langchain import statements as sql
 from nottwice.langchain.pieces import Piece, PiecePlace, damaged, read_place
-from nottwice.model.records import frozen_record
+from nottwice.model.records import light_record
 from nottwice.store.visits import Ask, VisitCommit, Visited
 
 PAGE = 50
@@ -39,7 +39,7 @@ class CheckpointKey(NamedTuple):
     checkpoint_id: str
 
 
-@frozen_record(frozen=True, slots=True)
+@light_record(frozen=True, slots=True)
 class CheckpointHead:
     """A checkpoint without the values of its large channels."""
 
@@ -52,7 +52,7 @@ class CheckpointHead:
     data: bytes
 
 
-@frozen_record(frozen=True, slots=True)
+@light_record(frozen=True, slots=True)
 class Placed:
     """A piece and its place. The data may be encrypted, ``type`` says how."""
 
@@ -61,7 +61,7 @@ class Placed:
     type: str
 
 
-@frozen_record(frozen=True, slots=True)
+@light_record(frozen=True, slots=True)
 class TaskWrite:
     """One value that a task wrote to a channel."""
 
@@ -189,6 +189,7 @@ class Rows:
         added = [_columns(thread_id, one) for one in pieces]
 
         def write(ask: Ask) -> None:
+            self._lock(ask, sql.TOGETHER, thread_id)
             self._check(ask, thread_id, needed)
             for columns in added:
                 ask(self._spelled(sql.PUT_PIECE), columns)
@@ -196,6 +197,11 @@ class Rows:
             ask(self._spelled(sql.PUT), saved)
 
         self._visit(write)
+
+    def _lock(self, ask: Ask, statement: str, thread_id: str) -> None:
+        """Keep those out who would remove, or who would build upon, the pieces of a thread."""
+        if self._dialect == "postgres":
+            ask(self._spelled(statement), {"thread": f"nottwice langgraph {thread_id}"})
 
     def _check(self, ask: Ask, thread_id: str, places: Iterable[PiecePlace]) -> None:
         for place in places:
@@ -255,8 +261,9 @@ class Rows:
         """Keep only the newest checkpoint of each namespace, or none. Durable: when it returns."""
 
         def prune(ask: Ask) -> None:
-            for thread_id in thread_ids:
+            for thread_id in sorted(thread_ids):
                 if keep_latest:
+                    self._lock(ask, sql.ALONE, thread_id)
                     lineage = ask(self._spelled(sql.LINEAGE), {"thread_id": thread_id})
                     self._remove(
                         ask, [CheckpointKey(thread_id, *one) for one in _dispensable(lineage)]
@@ -270,6 +277,7 @@ class Rows:
         """Copy everything of a thread. Durable: when it returns."""
 
         def copy(ask: Ask) -> None:
+            self._lock(ask, sql.ALONE, source_id)
             for statement in sql.COPY:
                 given = {"thread_id": source_id, "target_id": target_id}
                 ask(self._spelled(statement), given)
@@ -277,14 +285,18 @@ class Rows:
         self._visit(copy)
 
     def _remove_thread(self, ask: Ask, thread_id: str) -> None:
+        self._lock(ask, sql.ALONE, thread_id)
         for statement in sql.REMOVE_THREAD:
             ask(self._spelled(statement), {"thread_id": thread_id})
 
     def _remove(self, ask: Ask, keys: Sequence[CheckpointKey]) -> None:
+        thread_ids = sorted({key.thread_id for key in keys})
+        for thread_id in thread_ids:
+            self._lock(ask, sql.ALONE, thread_id)
         for key in keys:
             for statement in sql.REMOVE_CHECKPOINT:
                 ask(self._spelled(statement), key._asdict())
-        for thread_id in sorted({key.thread_id for key in keys}):
+        for thread_id in thread_ids:
             self._sweep(ask, thread_id)
 
     def _sweep(self, ask: Ask, thread_id: str) -> None:

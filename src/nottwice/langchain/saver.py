@@ -26,7 +26,7 @@ from langgraph.checkpoint.base import (
 
 from nottwice.errors import LedgerCorrupt, UsageError
 from nottwice.guard.ledger import Ledger, ledger_of
-from nottwice.langchain.durable import WAIT_SECONDS, Durable
+from nottwice.langchain.durable import WAIT_SECONDS, durable_at
 from nottwice.langchain.pieces import (
     Piece,
     PiecePlace,
@@ -56,6 +56,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Pieces = list[Placed]
+Chains = dict[tuple[str, str], Pieces]
+"""The pieces of a chain, by thread and root."""
 SMALL_BYTES = 128
 """Up to this size, a value is saved with its checkpoint: a row of its own would be larger."""
 MOST_THREADS = 8
@@ -82,7 +84,7 @@ class NottwiceSaver(BaseCheckpointSaver[int]):
         self._ledger = ledger_of(store)
         self._rows = Rows(visited(self._ledger.store))
         self._recent = Recent()
-        self._durable = Durable(self._rows.exists)
+        self._durable = durable_at(self._rows.location, self._rows.exists)
         self._threads = _Threads()
 
     def setup(self) -> None:
@@ -128,7 +130,7 @@ class NottwiceSaver(BaseCheckpointSaver[int]):
         try:
             said = dict(get_serializable_checkpoint_metadata(config, metadata))
             parent_id = asked.get("checkpoint_id")
-            parent = None if parent_id is None else key._replace(checkpoint_id=str(parent_id))
+            parent = key._replace(checkpoint_id=str(parent_id)) if parent_id else None
             before = None if parent is None else self._channels(parent)
             try:
                 channels = self._put(key, parent, checkpoint, said, set(new_versions), before or {})
@@ -268,11 +270,12 @@ class NottwiceSaver(BaseCheckpointSaver[int]):
             before_id = None if before is None else before["configurable"].get("checkpoint_id")
             heads = self._rows.heads(thread_id, asked.get("checkpoint_ns"), before_id)
         count = 0
+        chains: Chains = {}
         for head in heads:
             if any(head.metadata.get(name) != value for name, value in (filter or {}).items()):
                 continue
             try:
-                found_one = self._tuple(head)
+                found_one = self._tuple(head, chains)
             except LedgerCorrupt:
                 if self._rows.exists(head.key):
                     raise
@@ -286,14 +289,16 @@ class NottwiceSaver(BaseCheckpointSaver[int]):
         """Number the versions of a channel. A number may repeat in a fork, so none is a key."""
         return 1 if current is None else current + 1
 
-    def _tuple(self, head: CheckpointHead, *, likely_next: bool = False) -> CheckpointTuple:
+    def _tuple(
+        self, head: CheckpointHead, chains: Chains | None = None, *, likely_next: bool = False
+    ) -> CheckpointTuple:
         """A checkpoint as LangGraph knows it. ``likely_next``: another will probably follow it."""
         checkpoint = self.serde.loads_typed((head.type, head.data))
         values = checkpoint["channel_values"]
         versions = checkpoint["channel_versions"]
         channels: Channels = {name: Channel(versions.get(name), None) for name in values}
         for name, place in head.places.items():
-            stored = self._read(head.key.thread_id, place)
+            stored = self._read(head.key.thread_id, place, chains)
             values[name] = restore(stored.body, self._plain.loads_typed)
             channels[name] = Channel(versions.get(name), place, stored)
         if likely_next:
@@ -322,8 +327,15 @@ class NottwiceSaver(BaseCheckpointSaver[int]):
         places = {name: Channel(versions.get(name), at) for name, at in head.places.items()}
         return {**found, **places}
 
-    def _read(self, thread_id: str, place: PiecePlace) -> Stored:
-        chain = self._rows.chain(thread_id, place)
+    def _read(self, thread_id: str, place: PiecePlace, chains: Chains | None = None) -> Stored:
+        """The value at a place. ``chains``: what a list has read for its later checkpoints."""
+        chain = (chains or {}).get((thread_id, place.root), [])[: place.links + 1]
+        if not chain or chain[-1].place != place:
+            chain = self._rows.chain(thread_id, place)
+            if chains is not None:
+                # The last one only: a long history has many chains, and reads one after the other.
+                chains.clear()
+                chains[thread_id, place.root] = chain
         body = compose(
             _with_data(one.piece, self.serde.loads_typed((one.type, one.piece.data)))
             for one in chain
