@@ -346,7 +346,7 @@ def visited(store: object) -> Visited:
 
 def check_name(what: str, text: str) -> str:
     """Refuse an id that a database cannot store as it is."""
-    if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
+    if "\0" in text or text.encode(errors="replace").decode() != text:
         raise InvalidId(
             f"{what} {text!r} cannot be stored: it contains a character that is not text. Nothing "
             "was written. Choose another one."

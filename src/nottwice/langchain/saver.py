@@ -23,6 +23,7 @@ from langgraph.checkpoint.base import (
     CheckpointTuple,
     get_serializable_checkpoint_metadata,
 )
+from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 
 from nottwice.errors import LedgerCorrupt, UsageError
 from nottwice.guard.ledger import Ledger, ledger_of
@@ -346,8 +347,7 @@ class NottwiceSaver(BaseCheckpointSaver[int]):
     def _plain(self) -> SerializerProtocol:
         """The serializer without encryption: equal values have equal bytes. What it makes is
         encrypted before it is written."""
-        inner: SerializerProtocol = getattr(self.serde, "serde", self.serde)
-        return inner
+        return self.serde.serde if isinstance(self.serde, EncryptedSerializer) else self.serde
 
     # Removing and copying
 

@@ -6,8 +6,8 @@ database in NOTTWICE_PLACE: nothing for SQLite, or the URL of a PostgreSQL serve
 
 from __future__ import annotations
 
-import hashlib
 import os
+import secrets
 from pathlib import Path
 
 
@@ -16,5 +16,8 @@ def place_for(folder: Path) -> str:
     server = os.environ.get("NOTTWICE_PLACE", "")
     if not server:
         return str(folder / "agent.db")
-    schema = "t_" + hashlib.sha256(str(folder).encode()).hexdigest()[:20]
-    return f"{server}{'&' if '?' in server else '?'}schema={schema}"
+    note = folder / "schema"
+    if not note.exists():
+        # A folder of this name may have had a ledger before, on a server that outlives the tests.
+        note.write_text("t_" + secrets.token_hex(8))
+    return f"{server}{'&' if '?' in server else '?'}schema={note.read_text()}"
