@@ -145,6 +145,7 @@ bench-peers: .venv/.dev
 	.venv/bin/python bench/graph_peers.py
 	.venv/bin/python bench/agent.py --peer
 	.venv/bin/python bench/postgres_peers.py
+	.venv/bin/python bench/langgraph_saver.py
 
 clean:
 	echo "Removing the environments that make built, build output and caches."

@@ -28,11 +28,18 @@ from tests.tidy.source import ROOT
 # them every week with NOTTWICE_FRAMEWORKS=newest.
 PINNED = [
     "langchain-core==1.7.2",
+    "langchain==1.4.7",
+    "langgraph==1.2.20",
+    "langgraph-checkpoint==4.3.1",
+    "langgraph-checkpoint-conformance==0.0.2",
     "openai-agents==0.24.0",
     "mcp==2.3.0",
     "celery==5.7.0",
     "temporalio==1.35.0",
     "pydantic>=2.7",
+    # For the ledger on PostgreSQL, and for tests that run inside the environment.
+    "psycopg[binary]>=3.2",
+    "pytest>=8.3",
 ]
 NEWEST = os.environ.get("NOTTWICE_FRAMEWORKS") == "newest"
 REQUIREMENTS = [each.partition("==")[0] if NEWEST else each for each in PINNED]

@@ -38,6 +38,8 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "src/nottwice/store/sqlite/copy.py": _COPIES,
     "src/nottwice/model/tally.py": "tests/store/test_tally.py: stores count it",
     "src/nottwice/store/postgres/store.py": _POSTGRES,
+    "src/nottwice/store/postgres/visits.py": "tests/postgres/test_visits.py: it needs a server",
+    "src/nottwice/langchain/statements.py": "tests/langchain/test_rows.py: rows executes them",
     "src/nottwice/store/postgres/batch.py": "tests/postgres/test_batch.py: it needs a server",
     "src/nottwice/store/postgres/statements.py": "tests/postgres/test_statements.py: beside others",
     "src/nottwice/store/postgres/commits.py": _POSTGRES,

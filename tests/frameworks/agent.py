@@ -89,7 +89,7 @@ async def invoke_langchain(function: Any) -> str:
 
 
 def _langchain_tool(function: Any) -> Any:
-    from langchain_core.tools import tool  # type: ignore[import-not-found]
+    from langchain_core.tools import tool
 
     return tool(parse_docstring=True)(function)
 

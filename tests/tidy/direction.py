@@ -2,7 +2,7 @@
 
     durations <- errors <- model <- store <- engine <- guard <- graphs
            <- versions, reviews, agent, policy, recipes, worker <- views, adapters
-           <- testing, cli, web
+           <- langchain, testing, cli, web
 
 An import inside a function or below `TYPE_CHECKING` counts like any other: it is the reader who has
 to follow it.
@@ -29,7 +29,7 @@ TIERS = (
     ("versions", "reviews", "agent", "policy", "recipes", "worker"),
     ("views", "adapters"),
     ("types",),
-    ("testing", "cli", "web", "__main__"),
+    ("langchain", "testing", "cli", "web", "__main__"),
 )
 TIER = {room: number for number, rooms in enumerate(TIERS) for room in rooms}
 OUTERMOST = len(TIERS) - 1

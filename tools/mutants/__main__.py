@@ -29,12 +29,16 @@ from pathlib import Path
 from tools.mutants.agent import AGENT
 from tools.mutants.attached import ATTACHED
 from tools.mutants.engine import ENGINE
+from tools.mutants.langchain import LANGCHAIN
 from tools.mutants.model import MODEL
 from tools.mutants.mutant import ROOT, Mutant
 from tools.mutants.store import STORE
 from tools.mutants.testing import TESTING
 
-MUTANTS: tuple[Mutant, ...] = (*MODEL, *ENGINE, *STORE, *AGENT, *ATTACHED, *TESTING)
+MUTANTS: tuple[Mutant, ...] = (
+    *(*MODEL, *ENGINE, *STORE, *AGENT, *ATTACHED),
+    *(*LANGCHAIN, *TESTING),
+)
 COPIED = ("src", "tests", "tools", "docs", "examples", "bench", "README.md", "CHANGELOG.md")
 COPIED_TOO = ("CONTRIBUTING.md", "Makefile", "pyproject.toml")
 LIMIT_SECONDS = 600

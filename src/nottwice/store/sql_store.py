@@ -75,6 +75,14 @@ class SqlStore(StoreBase):
     def _ask(self, name: str, parameters: dict[str, Any]) -> list[Any]:
         return self._read(self._statements[name], parameters)
 
+    def spell(self, sql: str) -> str:
+        """See ``visits.Visited``."""
+        return self._statements.spell(sql)
+
+    def look_up(self, sql: str, parameters: Parameters) -> list[Any]:
+        """See ``visits.Visited``."""
+        return self._read(sql, parameters)
+
     def _sealed(self, table: Table[R], statement: str, /, **asked: Any) -> list[R]:
         """Records whose rows end with their seal, if all of these seals are good."""
         return table.records(self._sealing.check(table, self._ask(statement, asked)))

@@ -35,6 +35,10 @@ class Statements(dict[str, str]):
             if not name.startswith("_"):
                 self[name] = self._text_of(name)
 
+    def spell(self, sql: str) -> str:
+        """A statement that is not in sql/, in the dialect of this database."""
+        return self._spell(sql)
+
     def part(self, name: str) -> str:
         """A part of statements that has its own name."""
         return self._text_of(name)

@@ -29,10 +29,12 @@ from nottwice.store.postgres.failover import Elsewhere, Witness
 from nottwice.store.postgres.plan import PostgresPlan, once
 from nottwice.store.postgres.schema import commits_may_be_lost, in_schema
 from nottwice.store.postgres.statements import SQL, storable
+from nottwice.store.postgres.visits import visit
 from nottwice.store.sealing import Sealing
 from nottwice.store.sql_plan import Outcome
 from nottwice.store.statements import Statement
 from nottwice.store.tables import AUDIT
+from nottwice.store.visits import VisitCommit
 
 log = logging.getLogger("nottwice")
 MOST_REPETITIONS = 5
@@ -69,6 +71,8 @@ class Commits:
 
     def commit_many(self, commits: Sequence[Commit]) -> list[Outcome]:
         """One transaction for all, if possible. Durable: each commit whose outcome is None."""
+        if any(isinstance(commit, VisitCommit) for commit in commits):
+            return self._with_visits(commits)
         if len(commits) == 1:
             return [self._alone(commits[0])]
         try:
@@ -80,6 +84,17 @@ class Commits:
             return [self._alone(commit) for commit in commits]
         together_with_all = zip(commits, outcomes, strict=True)
         return [self._alone(one) if said is _LOOK else said for one, said in together_with_all]
+
+    def _with_visits(self, commits: Sequence[Commit]) -> list[Outcome]:
+        """The same if adapters are among the callers. Each visit is a transaction by itself."""
+        others = [commit for commit in commits if not isinstance(commit, VisitCommit)]
+        told = iter(self.commit_many(others) if others else [])
+        return [
+            visit(commit, self._connections, self._witness, self._look, self._patience_seconds)
+            if isinstance(commit, VisitCommit)
+            else next(told)
+            for commit in commits
+        ]
 
     def _alone(self, commit: Commit) -> Outcome:
         """One commit, repeated while nothing of it is durable and other commits are in its way."""

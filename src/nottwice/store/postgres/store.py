@@ -43,6 +43,7 @@ from nottwice.store.shared import SharedCommits
 from nottwice.store.sql_store import SqlStore
 from nottwice.store.statements import Parameters
 from nottwice.store.tables import AUDIT, HOLDERS
+from nottwice.store.visits import VisitCommit
 
 T = TypeVar("T")
 BUSY_SECONDS = 20.0
@@ -312,7 +313,7 @@ class PostgresStore(SqlStore):
         with self._witness.committing:
             outcomes = self._commits.commit_many(commits)
             for commit, outcome in zip(commits, outcomes, strict=True):
-                if outcome is None:
+                if outcome is None and not isinstance(commit, VisitCommit):
                     self._witness.remember(commit)
                 self._remember_holding(commit, outcome)
         return outcomes

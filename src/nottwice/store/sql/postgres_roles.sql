@@ -65,6 +65,16 @@ GRANT UPDATE (lease_until) ON nottwice.holders TO nottwice_writer;
 -- Functions run with the rights of the caller, so other users may also call them.
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA nottwice TO nottwice_writer;
 
+-- LangGraph's checkpoints, if NottwiceSaver has created its tables here.
+DO $$
+BEGIN
+  IF to_regclass('nottwice.langgraph_checkpoints') IS NOT NULL THEN
+    GRANT INSERT, UPDATE, DELETE ON nottwice.langgraph_checkpoints, nottwice.langgraph_values,
+      nottwice.langgraph_writes TO nottwice_writer;
+  END IF;
+END
+$$;
+
 -- Removing. No role can remove audit entries or tombstones.
 GRANT DELETE ON nottwice.tool_call_results, nottwice.steps, nottwice.reviews, nottwice.evidence,
   nottwice.checkpoints, nottwice.events, nottwice.openings TO nottwice_keeper;

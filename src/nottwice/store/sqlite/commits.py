@@ -32,6 +32,7 @@ from nottwice.store.sqlite.quick import quick, write_quickly
 from nottwice.store.sqlite.statements import SQL
 from nottwice.store.statements import Statement
 from nottwice.store.tables import HOLDERS
+from nottwice.store.visits import VisitCommit
 
 # Errors that SQLite raises before the last page of a transaction is in the log. After any other
 # error of a COMMIT, the transaction may or may not come back after a crash.
@@ -263,6 +264,9 @@ def _write(
     connection: sqlite3.Connection, commit: Commit, sealing: Sealing
 ) -> BaseException | None:
     """Write one member of a batch, or return why it is refused. A refused one writes nothing."""
+    if isinstance(commit, VisitCommit):
+        commit.work(lambda sql, given: connection.execute(sql, given).fetchall())
+        return None
     statement = quick(commit)
     if statement is not None and write_quickly(connection, commit, statement, sealing):
         return None

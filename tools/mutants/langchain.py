@@ -1,0 +1,60 @@
+"""Mutants of ``langchain``: checkpoints that hold together, and calls that wait for theirs."""
+
+from __future__ import annotations
+
+from tools.mutants.mutant import Mutant
+
+LANGCHAIN: tuple[Mutant, ...] = (
+    Mutant(
+        name="a checkpoint builds upon pieces that are gone",
+        file="langchain/rows.py",
+        old="            self._check(ask, thread_id, needed)\n",
+        new="",
+        tests=(
+            "tests/langchain/test_rows.py"
+            "::test_a_checkpoint_that_builds_upon_a_removed_thread_is_not_written",
+        ),
+        why="The next resume would find a conversation that cannot be read.",
+    ),
+    Mutant(
+        name="a fork takes the piece of the other branch for its own",
+        file="langchain/rows.py",
+        old="            self._check(ask, thread_id, sorted(new))\n",
+        new="",
+        tests=("tests/langchain/test_rows.py::test_a_fork_leaves_both_branches_as_they_were",),
+        why="Time travel would show the messages of another branch.",
+    ),
+    Mutant(
+        name="checkpoints are pruned while others build upon them (PostgreSQL)",
+        file="langchain/rows.py",
+        old='        if self._dialect == "postgres":\n            ask(',
+        new='        if self._dialect == "":\n            ask(',
+        tests=(
+            "tests/langchain/test_rows.py"
+            "::test_checkpoints_that_are_saved_while_another_process_prunes_are_whole",
+        ),
+        why="A conversation would lose its first messages, and could not be read.",
+    ),
+    Mutant(
+        name="a call does not wait for its checkpoint",
+        file="langchain/durable.py",
+        old="            if known or self._look(key):\n",
+        new="            if True:\n",
+        tests=(
+            "tests/langchain/test_durable.py"
+            "::test_a_call_waits_until_the_checkpoint_that_led_to_it_is_saved",
+        ),
+        why="After a crash the model would be asked again, and an effect be on no list.",
+    ),
+    Mutant(
+        name="a checkpoint that follows a failed one is waited for",
+        file="langchain/durable.py",
+        old="            graph = [each for each in self._waiting if each[:2] == key[:2]]\n",
+        new="            graph: list[CheckpointKey] = []\n",
+        tests=(
+            "tests/langchain/test_durable.py"
+            "::test_a_checkpoint_that_could_not_be_saved_fails_the_calls_of_its_graph_immediately",
+        ),
+        why="A full disk would hold up every tool for half a minute.",
+    ),
+)
