@@ -53,15 +53,15 @@ def test_a_visit_cut_anywhere_is_resolved_and_made_once(
 ) -> None:
     url = proxy.url(tmp_path, lease_seconds=99999)
     store = with_table(PostgresStore(url, now=NOW, patience_seconds=0.1))
-    flight, cut = 0, True
+    request, cut = 0, True
     while cut:
-        flight += 1
-        proxy.cut(way, flight=flight)
-        store.commit(adding(2 * flight, 2 * flight + 1))
+        request += 1
+        proxy.cut(way, request=request)
+        store.commit(adding(2 * request, 2 * request + 1))
         cut = bool(proxy.cuts)
         proxy.mend()
-        assert added(store) == list(range(2, 2 * flight + 2)), f"cut {way} flight {flight}"
-    assert flight > 4
+        assert added(store) == list(range(2, 2 * request + 2)), f"cut {way}, request {request}"
+    assert request > 4
     store.close()
 
 
@@ -69,10 +69,10 @@ def test_a_visit_is_unknown_if_the_server_does_not_come_back(proxy: Cutter, tmp_
     url = proxy.url(tmp_path, lease_seconds=99999)
     store = with_table(PostgresStore(url, now=NOW, patience_seconds=0.1))
     store.commit(adding(1))
-    proxy.cut("after", flight=4, for_good=True)
+    proxy.cut("after", request=4, every_time=True)
     with pytest.raises(CommitUnknown, match="may or may not be durable"):
         store.commit(adding(2))
-    proxy.cut("before", flight=1, for_good=True)
+    proxy.cut("before", request=1, every_time=True)
     with pytest.raises(StoreError, match="cannot be reached"):
         store.commit(adding(3))
     proxy.mend()
