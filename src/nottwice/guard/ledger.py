@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from nottwice.engine.clock import Clock, SystemClock
 from nottwice.engine.drivers import USUAL
@@ -22,7 +22,6 @@ from nottwice.engine.events import Listener, listen
 from nottwice.engine.host import Driver, FindKeys, Policy
 from nottwice.errors import StoreError, UnknownRun, UsageError
 from nottwice.guard.attached import joining
-from nottwice.guard.attached.handle import Handle, attached
 from nottwice.guard.check.importing import check_not_importing
 from nottwice.guard.frames import shows_one_frame
 from nottwice.guard.run import Run
@@ -45,6 +44,9 @@ from nottwice.store.interface import Store
 from nottwice.store.memory import MemoryStore
 from nottwice.store.postgres.place import is_postgres
 from nottwice.store.sqlite.store import SqliteStore
+
+if TYPE_CHECKING:
+    from nottwice.guard.attached.handle import Handle
 
 MEMORY = ":memory:"
 FOLDER = "file:"
@@ -212,6 +214,9 @@ class Ledger:
 
         ``run_id``: None means the run around this code.
         """
+        # Imported here: a command that only reads does without what converts values (P226).
+        from nottwice.guard.attached.handle import attached
+
         host = self.with_policies(read_policies(policy))
         wait_seconds = timeout_seconds(acquire_timeout, what="acquire_timeout")
         patience_seconds = parse_duration(settle_timeout, what="settle_timeout")

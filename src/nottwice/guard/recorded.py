@@ -5,7 +5,7 @@ effects than the ledger holds. These answers are recorded like the result of any
 written with the next commit. Inside a step, the n-th answer stays the n-th one. Outside steps
 nothing is counted, so each answer needs a label there. A question asked with ``nt.recorded`` may
 cost money, so its answer does not stay pending: it is durable before it is returned.
-Promises kept here: P27, P151.
+Promises kept here: P27, P151, P249.
 """
 
 from __future__ import annotations
