@@ -65,6 +65,7 @@ VERDICTS: dict[type[errors.NottwiceError], Verdict] = {
     errors.UnmappedNode: "stop",
     errors.ToolFailure: "told_to_model",
     errors.Retryable: "told_to_model",
+    errors.InvalidRetryAfter: "told_to_model",
     errors.Permanent: "told_to_model",
     # What may or may not have happened is never told to a model, which would try again (P71).
     errors.Ambiguous: "stop",

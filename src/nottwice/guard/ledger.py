@@ -6,7 +6,6 @@ that concurrent runs share their commits.
 
 from __future__ import annotations
 
-import contextvars
 import functools
 import os
 import re
@@ -30,6 +29,7 @@ from nottwice.guard.settings.keyring import KeySource, find_keyring
 from nottwice.guard.settings.policies import Policies, joined, read_policies
 from nottwice.guard.settings.project import DEFAULT_STORE as DEFAULT_STORE
 from nottwice.guard.settings.project import project_text
+from nottwice.guard.stand_ins import current_stand_in
 from nottwice.guard.upkeep import on_record
 from nottwice.guard.upkeep.on_record import RecordedCall, RecordedRun, recorded_runs
 from nottwice.model.graphs.graph import parse_version
@@ -64,45 +64,6 @@ def _renew_after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_renew_after_fork)
-
-
-class StandIn(Protocol):
-    """Replaces what ledgers were opened with, while code is examined or replayed."""
-
-    def opened(self, given: str | Path | None) -> Store | None:
-        """Return the store to use for this name; None: open the ledger as usual."""
-
-    def store(self, named: Store) -> Store: ...
-
-    def clock(self, named: Clock) -> Clock: ...
-
-    def driver(self, named: Driver) -> Driver: ...
-
-    def keys(self, named: FindKeys) -> FindKeys: ...
-
-
-_everywhere: StandIn | None = None
-_here: contextvars.ContextVar[StandIn | None] = contextvars.ContextVar(
-    "nottwice_stand_in", default=None
-)
-
-
-def stand_in_everywhere(stand_in: StandIn | None) -> None:
-    """Make every ledger of this process use the stand-in, including ledgers that are open.
-
-    Runs in progress keep what they were opened with. None: use the named ones again.
-    """
-    global _everywhere
-    _everywhere = stand_in
-
-
-def stand_in_here(stand_in: StandIn) -> None:
-    """Do the same for code that runs in this context, permanently."""
-    _here.set(stand_in)
-
-
-def _stand_in() -> StandIn | None:
-    return _here.get() or _everywhere
 
 
 class Ledger:
@@ -140,19 +101,19 @@ class Ledger:
     @property
     def store(self) -> Store:
         """Where its runs are recorded."""
-        stand_in = _stand_in()
+        stand_in = current_stand_in()
         return self._store if stand_in is None else stand_in.store(self._store)
 
     @property
     def clock(self) -> Clock:
         """The clock that its runs use."""
-        stand_in = _stand_in()
+        stand_in = current_stand_in()
         return self._clock if stand_in is None else stand_in.clock(self._clock)
 
     @property
     def driver(self) -> Driver:
         """The driver that carries out what its runs ask for."""
-        stand_in = _stand_in()
+        stand_in = current_stand_in()
         return self._driver if stand_in is None else stand_in.driver(self._driver)
 
     @functools.cached_property
@@ -163,7 +124,7 @@ class Ledger:
     @property
     def keys(self) -> FindKeys:
         """The function that loads the keys, for code that may not need them."""
-        stand_in = _stand_in()
+        stand_in = current_stand_in()
         return self._find_keys if stand_in is None else stand_in.keys(self._find_keys)
 
     def _find_keys(self) -> Keyring | None:
@@ -458,7 +419,7 @@ def _opened(
     if not isinstance(given, str | Path):
         return given
     check_spelling(given)
-    stand_in = _stand_in()
+    stand_in = current_stand_in()
     known = None if stand_in is None else stand_in.opened(given)
     if known is not None:
         return known
@@ -471,7 +432,7 @@ def _shared_store(given: str | Path | None, *, create: bool) -> Store:
     if given is None:
         given = default_store()
     check_spelling(given)
-    stand_in = _stand_in()
+    stand_in = current_stand_in()
     opened = None if stand_in is None else stand_in.opened(given)
     if opened is not None:
         return opened

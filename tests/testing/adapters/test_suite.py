@@ -26,7 +26,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("driver", WRONG)
-def test_an_adapter_that_is_wrong_is_noticed(driver: str, claim: str) -> None:
+def test_an_adapter_that_is_wrong_is_noticed(driver: str) -> None:
     wrong = type(
         "Wrong", (AdapterConformance,), {"driver": f"tests.testing.adapters.toy:drive_{driver}"}
     )

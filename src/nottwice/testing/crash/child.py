@@ -22,8 +22,9 @@ from nottwice.engine.clock import Clock, SystemClock
 from nottwice.engine.host import Driver, FindKeys
 from nottwice.errors import NottwiceError
 from nottwice.graphs.outcome import Outcome
-from nottwice.guard.ledger import send, stand_in_everywhere
+from nottwice.guard.ledger import send
 from nottwice.guard.registry import declared_tools, find_tool
+from nottwice.guard.stand_ins import stand_in_everywhere
 from nottwice.model import values
 from nottwice.model.records import frozen_record
 from nottwice.model.review import Verb

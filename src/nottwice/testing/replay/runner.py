@@ -32,8 +32,9 @@ from nottwice.errors import NottwiceError, ReplayUnsafeError
 from nottwice.graphs.declare import Graph
 from nottwice.graphs.outcome import Outcome as RunOutcome
 from nottwice.graphs.outcome import status_text
-from nottwice.guard.ledger import Ledger, stand_in_everywhere, stand_in_here
+from nottwice.guard.ledger import Ledger
 from nottwice.guard.settings.policies import NoneAsked
+from nottwice.guard.stand_ins import stand_in_everywhere, stand_in_here
 from nottwice.model import values
 from nottwice.model.call import ROOT_NODE, CallIdentity, CallRow, CallStatus, branch_node
 from nottwice.model.records import frozen_record

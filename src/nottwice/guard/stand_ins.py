@@ -1,0 +1,51 @@
+"""What do ledgers use instead of what they were opened with, while code is examined or replayed?"""
+
+from __future__ import annotations
+
+import contextvars
+from pathlib import Path
+from typing import Protocol
+
+from nottwice.engine.clock import Clock
+from nottwice.engine.host import Driver, FindKeys
+from nottwice.store.interface import Store
+
+
+class StandIn(Protocol):
+    """Replaces what ledgers were opened with, while code is examined or replayed."""
+
+    def opened(self, given: str | Path | None) -> Store | None:
+        """Return the store to use for this name; None: open the ledger as usual."""
+
+    def store(self, named: Store) -> Store: ...
+
+    def clock(self, named: Clock) -> Clock: ...
+
+    def driver(self, named: Driver) -> Driver: ...
+
+    def keys(self, named: FindKeys) -> FindKeys: ...
+
+
+_everywhere: StandIn | None = None
+_here: contextvars.ContextVar[StandIn | None] = contextvars.ContextVar(
+    "nottwice_stand_in", default=None
+)
+
+
+def stand_in_everywhere(instead: StandIn | None) -> None:
+    """Make every ledger of this process use the stand-in, including ledgers that are open.
+
+    Runs in progress keep what they were opened with. None: use the named ones again.
+    """
+    global _everywhere
+    _everywhere = instead
+
+
+def stand_in_here(instead: StandIn) -> None:
+    """Do the same for code that runs in this context, permanently."""
+    _here.set(instead)
+
+
+def current_stand_in() -> StandIn | None:
+    """Return what replaces it here, if anything does."""
+    return _here.get() or _everywhere

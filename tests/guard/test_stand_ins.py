@@ -1,0 +1,70 @@
+"""A stand-in replaces the store of every ledger, and in one context only if it is told so."""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import nottwice as nt
+from nottwice.engine.clock import Clock
+from nottwice.engine.host import Driver, FindKeys
+from nottwice.guard.stand_ins import stand_in_everywhere, stand_in_here
+from nottwice.store.interface import Store
+from nottwice.store.memory import MemoryStore
+
+
+class Instead:
+    """Another store, and nothing else."""
+
+    def __init__(self) -> None:
+        self.other = MemoryStore()
+
+    def opened(self, given: str | Path | None) -> Store | None:
+        return None
+
+    def store(self, named: Store) -> Store:
+        return self.other
+
+    def clock(self, named: Clock) -> Clock:
+        return named
+
+    def driver(self, named: Driver) -> Driver:
+        return named
+
+    def keys(self, named: FindKeys) -> FindKeys:
+        return named
+
+
+@pytest.fixture
+def ledger() -> Iterator[nt.Ledger]:
+    yield nt.Ledger(MemoryStore())
+    stand_in_everywhere(None)
+
+
+def test_it_replaces_the_store_of_a_ledger_that_is_open_until_it_is_removed(
+    ledger: nt.Ledger,
+) -> None:
+    named, instead = ledger.store, Instead()
+    stand_in_everywhere(instead)
+    with ledger.run("r"):
+        pass
+    assert ledger.store is instead.other
+    stand_in_everywhere(None)
+    assert ledger.store is named
+    assert named.load_run("r") is None
+    assert instead.other.load_run("r") is not None
+
+
+def test_in_one_context_it_comes_before_the_one_for_all(ledger: nt.Ledger) -> None:
+    everywhere, here = Instead(), Instead()
+    stand_in_everywhere(everywhere)
+
+    def inside() -> Store:
+        stand_in_here(here)
+        return ledger.store
+
+    assert contextvars.Context().run(inside) is here.other
+    assert ledger.store is everywhere.other
