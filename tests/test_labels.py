@@ -6,6 +6,7 @@ import asyncio
 import json
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -191,9 +192,8 @@ def test_changed_tags_of_a_sealed_run_are_found(tmp_path: Path) -> None:
             pass
         assert ledger.store.flaws("a") == ledger.store.flaws("b") == []
     for change in ('tags_json = \'{"customer":"bolt"}\'', "group_id = NULL"):
-        with sqlite3.connect(path) as connection:
+        with closing(sqlite3.connect(path)) as connection, connection:
             connection.execute(f"UPDATE nottwice_runs SET {change} WHERE workflow_id = 'a'")
-        connection.close()
         with nt.Ledger(path, key=key) as ledger:
             (flaw,) = ledger.store.flaws("a")
             assert "the record of run 'a' is not believed" in flaw

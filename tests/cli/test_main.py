@@ -8,6 +8,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
@@ -122,9 +123,8 @@ def test_what_the_system_refuses_is_no_traceback(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_ledger_is_left_alone(tmp_path: Path) -> None:
     file = tmp_path / "other.db"
-    with sqlite3.connect(file) as connection:
+    with closing(sqlite3.connect(file)) as connection, connection:
         connection.execute("CREATE TABLE other (a)")
-    connection.close()
     before = file.read_bytes()
     result = CliRunner().invoke(main, ["--store", str(file), "runs"])
     assert result.exit_code == 1

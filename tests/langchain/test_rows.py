@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -237,19 +238,17 @@ def test_the_tables_are_created_once_by_any_number_of_processes(place: str) -> N
 
 def test_neither_the_ledger_nor_tables_of_langgraph_are_touched(tmp_path: Path) -> None:
     path = tmp_path / "agent.db"
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TABLE checkpoints (thread_id TEXT)")
         connection.execute("CREATE TABLE writes (thread_id TEXT)")
-    connection.close()
     with nt.Ledger(path) as ledger:
         save(Rows(visited(ledger.store)), key(0), {"messages": [LONG]})
         with ledger.run("ticket-7"):
             pass
         assert [run.id for run in ledger.runs()] == ["ticket-7"]
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         names = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
         assert connection.execute("SELECT count(*) FROM checkpoints").fetchone() == (0,)
-    connection.close()
     assert {"nottwice_langgraph_checkpoints", "nottwice_langgraph_writes", "checkpoints"} <= names
 
 

@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -129,7 +130,7 @@ def test_a_lock_that_it_holds_is_free_when_it_was_killed(tmp_path: Path) -> None
         ) as holder,
     ):
         assert said.readline() == "locked\n"
-        with sqlite3.connect(path, timeout=0) as connection:
+        with closing(sqlite3.connect(path, timeout=0)) as connection, connection:
             with pytest.raises(sqlite3.OperationalError, match="locked"):
                 connection.execute("CREATE TABLE a (b)")
             assert holder.poll() is None

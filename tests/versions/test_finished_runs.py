@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -158,9 +159,8 @@ def test_a_run_of_another_graph_is_not_told_as_one_of_this(store: str) -> None:
 
 
 def test_a_run_that_retention_removed_is_not_told(store: str) -> None:
-    with sqlite3.connect(store) as db:
+    with closing(sqlite3.connect(store)) as db, db:
         db.execute("UPDATE nottwice_runs SET status = 'removed' WHERE workflow_id = 'over'")
-    db.close()
     other = claims("2.0.0", "say")
     with pytest.raises(RunRemoved):
         nt.App(graphs=[other], store=store).run("claims", "over")

@@ -6,6 +6,7 @@ import re
 import signal
 import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -178,22 +179,20 @@ def test_nothing_hostile_is_shown_as_it_is(how: str, killed: Workplace) -> None:
 
 
 def test_the_day_is_shown_only_where_the_run_spans_several(workplace: Workplace) -> None:
-    with sqlite3.connect(workplace.store) as connection:
+    with closing(sqlite3.connect(workplace.store)) as connection, connection:
         connection.execute(
             "UPDATE tool_call_results SET created_at = 1 WHERE tool_name = ?", ("refund",)
         )
-    connection.close()
     shown = workplace.cli("show", "done-1").stdout.partition("WHEN")[2]
     assert len(set(re.findall(r"^(\d{4}-\d\d-\d\d) ", shown, re.M))) == 2
 
 
 def test_the_day_is_left_out_where_all_happened_on_one(workplace: Workplace) -> None:
-    with sqlite3.connect(workplace.store) as connection:
+    with closing(sqlite3.connect(workplace.store)) as connection, connection:
         connection.execute("DELETE FROM nottwice_steps")
         connection.execute(
             "UPDATE tool_call_results SET created_at = 1, started_at = 2, finished_at = 3"
         )
-    connection.close()
     shown = workplace.cli("show", "done-1").stdout
     assert re.search(r"^00:00:00\.000 +DONE +0\.000 s +pure ", shown, re.M)
 

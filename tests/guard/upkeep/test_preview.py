@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -55,9 +56,8 @@ def test_a_ledger_that_somebody_has_open_is_seen_as_it_is(tmp_path: Path) -> Non
 def test_a_newer_ledger_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "agent.db"
     nt.Ledger(path).close()
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("PRAGMA user_version = 99")
-    connection.close()
     before = files(tmp_path)
     with pytest.raises(SchemaTooNew, match="schema version 99"):
         preview(path)
@@ -85,9 +85,8 @@ def test_what_is_no_ledger_is_said_to_be_none(tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("not a database, whatever its name says" * 9)
     with pytest.raises(StoreError, match="cannot be read as a ledger"):
         preview(tmp_path / "text.db")
-    with sqlite3.connect(tmp_path / "other.db") as connection:
+    with closing(sqlite3.connect(tmp_path / "other.db")) as connection, connection:
         connection.execute("CREATE TABLE others (x)")
-    connection.close()
     with pytest.raises(StoreError, match="not a nottwice ledger"):
         preview(tmp_path / "other.db")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other.db", "text.db"]
