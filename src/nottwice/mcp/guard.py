@@ -321,8 +321,10 @@ class _Attempt:
 
     async def _pause(self, error: RunBlocked) -> Answered | None:
         """Ask the client's user, or stop the call. None: it is decided, make the call again."""
-        question = asking.question_of(error) if self._guard.decides_in_client else None
-        if question is not None and not self._was_asked:
+        question = None
+        if self._guard.decides_in_client and not self._was_asked:
+            question = asking.question_of(error, self._plan.spec.name, self._asked.arguments)
+        if question is not None:
             self._was_asked = True
             if self._asked.is_modern and self._asked.can_ask:
                 return Answered(question.as_result())
