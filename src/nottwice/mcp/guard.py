@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from nottwice import adapters
@@ -141,6 +142,21 @@ class ToolGuard:
             return Answered(await send(dict(params)))
         plan = self.plans.plan_of(str(params.get("name")))
         asked = _read(params, plan)
+        answered = await self._answered(asked, plan, send, connection, ask, begun)
+        if asked.is_modern and "resultType" not in answered.result:
+            return replace(answered, result={"resultType": "complete", **answered.result})
+        return answered
+
+    async def _answered(
+        self,
+        asked: _Asked,
+        plan: ToolPlan,
+        send: Send,
+        connection: ClientConnection,
+        ask: AskClient | None,
+        begun: Callable[[Occurrence], None] | None,
+    ) -> Answered:
+        """Make a call. What stops it is told to the model."""
         while True:
             try:
                 return await self._call(asked, plan, send, connection, ask, begun)
@@ -305,8 +321,6 @@ class _Attempt:
             note = f"{adapters.text_for_lost_answer(made)} {_AGAIN}"
         if "content" in result:
             result = results.with_note(result, note)
-        if self._asked.is_modern:
-            result = {"resultType": "complete", **result}
         return Answered(result, self._occurrence)
 
     async def _use_answer(self) -> None:
