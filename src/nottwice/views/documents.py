@@ -41,6 +41,7 @@ from nottwice.views.outcomes import (
     SealReport,
     SentDocument,
     SentEvent,
+    SettingsWritten,
     ShownCase,
     SmokeReport,
     TalkOutcome,
@@ -84,6 +85,7 @@ DOCUMENTS: dict[str, type[Any]] = {
     "gc": RemovalView,
     "backup": BackupView,
     "key": KeyMade,
+    "proxy --init": SettingsWritten,
 }
 
 # What those documents are made of, under the word that "see ..." in a meaning refers to.
