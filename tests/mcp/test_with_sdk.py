@@ -1,8 +1,8 @@
 """Is the proxy invisible to the real SDK and to the official conformance tool, but for the calls?
 
 The SDK of MCP itself, in the environment of the frameworks (tests/test_frameworks.py). The tests in
-`inside/` run there, with the pytest of that environment. The conformance tool comes from npm, with a
-Node of its own; it is installed once, into `.venv-frameworks/conformance`.
+`inside/` run there, with the pytest of that environment. The conformance tool comes from npm, with
+a Node of its own; it is installed once, into `.venv-frameworks/conformance`.
 """
 
 from __future__ import annotations
