@@ -6,16 +6,16 @@ SDK: a proxy for stdio needs none.
 
 from __future__ import annotations
 
-from nottwice.mcp.connection import Answered, ClientConnection
+from nottwice.mcp.connection import ClientConnection, ToolAnswer
 from nottwice.mcp.guard import NotSent, RpcFailed, ToolGuard
 from nottwice.mcp.plans import ToolPlans
 from nottwice.mcp.settings import ToolSettings, read_tools
 
 __all__ = [
-    "Answered",
     "ClientConnection",
     "NotSent",
     "RpcFailed",
+    "ToolAnswer",
     "ToolGuard",
     "ToolPlans",
     "ToolSettings",
