@@ -20,9 +20,7 @@ class Visit(NamedTuple):
     window_seconds: float | None
 
 
-def visits(
-    *, sealed: str = "workflow_id created_at", sealed_if_any: str = ""
-) -> Table[Visit]:
+def visits(*, sealed: str = "workflow_id created_at", sealed_if_any: str = "") -> Table[Visit]:
     return Table(
         "visits",
         "a visit",
