@@ -317,5 +317,5 @@ def test_a_key_file(text: str) -> None:
 
 
 @given(TEXTS)
-def test_no_store_that_somebody_names_stumbles(text: str) -> None:
+def test_no_store_stumbles_over_a_name(text: str) -> None:
     outcome_of(lambda: Settings(store=text).open_ledger())

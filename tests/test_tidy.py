@@ -451,7 +451,7 @@ def test_a_class_name_that_has_two_meanings_is_found() -> None:
     assert_found(words.shared_class_names(sample), "src/nottwice/guard/b.py:2")
 
 
-def test_no_file_names_a_folder_of_somebodys_machine() -> None:
+def test_no_file_names_a_folder_of_a_developers_machine() -> None:
     assert_clean(banned.machine_paths(TEXTS))
 
 

@@ -329,7 +329,7 @@ def test_workers_of_workers_count_against_the_limit_of_the_first() -> None:
     assert office.made == 2
 
 
-def test_fifty_workers_are_enough_unless_somebody_says_so() -> None:
+def test_fifty_workers_are_the_limit_unless_the_agent_says_otherwise() -> None:
     office = Office(51, turns=1)
     outcome = office.run()
     assert outcome.status == "waiting"

@@ -171,9 +171,7 @@ def test_a_run_that_failed_is_enqueued_again_only_with_retry(host: Host, effects
     assert effects.visited == ["b"] * 5
 
 
-def test_a_run_that_somebody_tries_again_is_not_put_back_under_him(
-    host: Host, effects: Effects
-) -> None:
+def test_a_run_that_another_process_retries_is_not_put_back(host: Host, effects: Effects) -> None:
     effects.broken = {"a"}
     flow = graph()
     flow.node(name="a")(lambda state: effects.visit("a"))

@@ -143,7 +143,7 @@ def test_a_run_that_has_ended_needs_no_person(host: Host, effects: Effects) -> N
     assert host.open_reviews == []
 
 
-def test_a_run_that_drains_elsewhere_needs_nobody_and_is_not_stopped(
+def test_a_run_that_drains_elsewhere_needs_no_person_and_is_not_stopped(
     host: Host, effects: Effects
 ) -> None:
     """Blue and green on one ledger: the new deployment meets a run that the old one drives."""

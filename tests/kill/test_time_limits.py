@@ -123,7 +123,7 @@ def test_a_late_result_is_recorded_even_if_a_person_decides_at_that_very_moment(
     assert [one["status"] for one in case.reviews()] == ["closed"]
 
 
-def test_a_result_that_overtakes_its_own_review_leaves_nobody_waiting(case: Case) -> None:
+def test_a_result_that_overtakes_its_own_review_leaves_no_review_open(case: Case) -> None:
     """The limit has passed, and before the review is written the tool returns after all."""
     pause, gate = case.gate("before the review"), case.gate("slow")
     more = {"pause_at": "before review", "pause_gate": pause}

@@ -239,7 +239,7 @@ def test_a_commit_that_fails_alone_raises_and_the_next_one_works(
     shared.commit(note(2))
 
 
-def test_when_a_batch_breaks_nobody_believes_in_success_or_failure(
+def test_when_a_batch_breaks_no_caller_believes_in_success_or_failure(
     shared: SharedCommits, disk: Disk
 ) -> None:
     disk.breaks = MemoryError("too much")
@@ -317,7 +317,7 @@ def main_thread() -> Iterator[MainThread]:
     signal.signal(signal.SIGUSR1, before)
 
 
-def test_an_interrupt_while_committing_alone_concerns_nobody_else(
+def test_an_interrupt_while_committing_alone_concerns_no_other_thread(
     shared: SharedCommits, disk: Disk, main_thread: MainThread
 ) -> None:
     others: list[Future[None]] = []
@@ -479,7 +479,7 @@ def test_what_the_tasks_of_a_loop_commit_in_one_turn_is_one_batch(
     assert [len(batch) for batch in disk.batches] == [30, 30]
 
 
-def test_a_loop_that_never_runs_again_keeps_nobody_waiting(
+def test_a_loop_that_never_runs_again_keeps_no_thread_waiting(
     shared: SharedCommits, disk: Disk
 ) -> None:
     """It asked for a commit, and is closed before it found a leader."""

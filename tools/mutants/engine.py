@@ -32,7 +32,7 @@ ENGINE: tuple[Mutant, ...] = (
         new="        one.decision is not None\n",
         tests=(
             "tests/engine/calls/test_approvals.py"
-            "::test_whoever_wants_a_rejected_call_all_the_same_must_ask_again",
+            "::test_a_caller_that_still_wants_a_rejected_call_must_ask_again",
         ),
         why="What a person refused would be done.",
     ),
@@ -90,7 +90,7 @@ ENGINE: tuple[Mutant, ...] = (
         new="    writes: list[ReviewWrite] = []\n",
         tests=(
             "tests/engine/calls/test_attempt.py"
-            "::test_evidence_that_it_happened_takes_back_a_licence_that_nobody_has_used",
+            "::test_evidence_that_it_happened_takes_back_an_unused_licence",
         ),
         why="It happened, and the licence lets it happen again.",
     ),

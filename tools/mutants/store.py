@@ -210,7 +210,7 @@ ON CONFLICT DO NOTHING
         new="            return [None for _ in batch]\n",
         tests=(
             "tests/store/test_shared.py"
-            "::test_when_a_batch_breaks_nobody_believes_in_success_or_failure",
+            "::test_when_a_batch_breaks_no_caller_believes_in_success_or_failure",
         ),
         why="An effect would be made without a durable intent.",
     ),

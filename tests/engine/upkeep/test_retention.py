@@ -251,7 +251,7 @@ def test_a_failed_run_can_be_resumed_for_longer(host: Host) -> None:
         assert sweep(ledger.store, host.clock).runs == 1
 
 
-def test_rows_of_tools_that_nobody_here_knows_stay_and_are_named(host: Host) -> None:
+def test_rows_of_tools_that_are_unknown_here_stay_and_are_named(host: Host) -> None:
     with host.process() as ledger:
         plain_run(ledger)
         host.clock.advance(500 * DAY)
