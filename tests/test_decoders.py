@@ -1,4 +1,4 @@
-"""Whatever bytes come from elsewhere, each reader gives its value or an error of ours.
+"""Every reader of foreign bytes returns a value or raises an error of nottwice.
 
 Never a RecursionError, a KeyError or a UnicodeError: who wrote the bytes must not choose which.
 """

@@ -1,4 +1,4 @@
-"""Is what a model asks for again done again? Only if it says so, and it can say nothing else."""
+"""Is a call that a model repeats made again? Only if the model says so explicitly."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def test_without_a_limit_nothing_is_held_back_and_all_of_it_is_reported() -> Non
     assert spent.with_workers.requests == spent.requests == office.made == 17
     assert spent.usd == pytest.approx(office.spent())
     again = nt.agent.RunState(outcome.state.plain).spent
-    assert again.with_workers == spent.with_workers, "it is in the state as well"
+    assert again.with_workers == spent.with_workers, "it is in the state, too"
 
 
 def test_what_a_person_allows_one_worker_lets_all_continue(tmp_path: Any) -> None:

@@ -71,7 +71,7 @@ def test_no_record_is_built_that_no_handler_hears(
     host: Host, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
-        raise AssertionError("nobody listens")
+        raise AssertionError("there is no handler")
 
     caplog.set_level(logging.WARNING, "nottwice")
     monkeypatch.setattr("nottwice.engine.said.say", refuse)

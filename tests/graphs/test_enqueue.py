@@ -166,7 +166,7 @@ def test_a_run_that_failed_is_enqueued_again_only_with_retry(host: Host, effects
         assert app.enqueue_all("flow", {"r": None, "s": None, "t": None}, retry=True) == 2
         effects.broken = set()
         assert nt.Worker(app).run(until_idle=True).completed == 3
-    # Each went on where it had failed.
+    # Each continued where it had failed.
     assert effects.done == ["a", "a", "a"]
     assert effects.visited == ["b"] * 5
 

@@ -1,4 +1,4 @@
-"""A run that no deployed version can take is told to people, and waits for its code unharmed."""
+"""A run that no deployed version can resume is shown to people, and waits unharmed for its code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run as a block: entering starts or resumes it, leaving gives it up, whatever happened (D5)."""
+"""A run as a block: entering starts or resumes it, and leaving always releases it (D5)."""
 
 from __future__ import annotations
 

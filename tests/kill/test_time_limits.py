@@ -148,7 +148,7 @@ def test_a_thread_that_outlives_the_time_limit_of_its_tool_is_not_doubled(case: 
     agent = case.start(**plan, faults={"hold_before": gate})
     assert agent.hear("error")["error"] == "ReplayUnsafeError"
     check_state(case, State("UNKNOWN", 0, 1))
-    assert case.row()["finished_at"] is None, "nobody knows that it is over"
+    assert case.row()["finished_at"] is None, "it is not known that it is over"
     other = case.finish(**plan)
     assert other.said["error"] == "ReplayUnsafeError"
     check_state(case, State("UNKNOWN", 0, 1))

@@ -1,4 +1,4 @@
-"""Is what a person is shown read back as it was asked, and is a bad wish refused before that?"""
+"""Is a question read back as it was asked, and is an invalid question refused?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a ledger made once, brought forward whole, and refused where it is none of ours? (P61)"""
+"""Is a ledger created once, migrated completely, and refused if it is not ours? (P61)"""
 
 from __future__ import annotations
 

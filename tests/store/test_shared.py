@@ -1,4 +1,4 @@
-"""Do concurrent commits share, hear each its own outcome, and survive any interrupt?"""
+"""Do concurrent commits share a transaction, get their own outcomes, and survive any interrupt?"""
 
 from __future__ import annotations
 
@@ -391,7 +391,7 @@ def test_no_interrupt_at_any_instruction_loses_the_lead(
     others.append(in_thread(strike))
     interrupts = 0
     while interrupts < 150 or min(done) < 150:
-        assert not any(one.done() for one in others), "somebody was struck with the main thread"
+        assert not any(one.done() for one in others), "only the main thread is interrupted"
         try:
             main_thread.armed = True
             shared.commit(note(99))

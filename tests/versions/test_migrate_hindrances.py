@@ -306,7 +306,7 @@ def test_a_child_that_failed_in_a_step_that_is_not_over(
 def test_children_of_steps_that_are_over_keep_their_own_version(
     host: Host, effects: Effects, new: nt.Graph[Any]
 ) -> None:
-    """One that ended, and one that failed, which its step took note of and went on."""
+    """One that ended, and one that failed, after which its step continued."""
     child: nt.Graph[Any] = nt.Graph("child", version="1.0.0")
     child.node(name="act")(lambda state: {"did": effects.act("child")})
     bad = child_of(effects, "bad")

@@ -1,4 +1,4 @@
-"""A run that could not be advanced is tried again, later every time, until it went on."""
+"""A run that could not be advanced is retried, with a longer delay each time, until it advances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker takes up ready runs and nothing else, and ends in order (P64, P65, P66)."""
+"""A worker takes ready runs and nothing else, and stops cleanly (P64, P65, P66)."""
 
 from __future__ import annotations
 

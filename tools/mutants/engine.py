@@ -196,7 +196,7 @@ ENGINE: tuple[Mutant, ...] = (
             "tests/engine/waits/test_cancelled.py"
             "::test_a_clock_that_was_put_back_does_not_keep_it_from_looking",
         ),
-        why="A cancelled run would go on for as long as the clock was put back.",
+        why="A cancelled run would continue for as long as the clock was put back.",
     ),
     Mutant(
         name="a run is not held although its ledger is a copy",
@@ -240,7 +240,7 @@ ENGINE: tuple[Mutant, ...] = (
             "            raise RunAborted("
         ),
         tests=("tests/engine/doubts/test_reconcile.py::test_an_aborted_run_stays_aborted",),
-        why="What a person stopped would go on.",
+        why="What a person stopped would continue.",
     ),
     Mutant(
         name="a living holder is overtaken",

@@ -33,7 +33,7 @@ STORE: tuple[Mutant, ...] = (
             "tests/store/test_conformance.py"
             "::TestMemory::test_a_review_id_that_another_run_has_is_not_taken_over",
         ),
-        why="A decision would land on another run.",
+        why="A decision would reach another run.",
     ),
     Mutant(
         name="a step that is done can be begun again (memory, JSON files)",

@@ -284,7 +284,7 @@ def test_a_claim_that_does_not_hold_is_said_and_fails_the_demo(
         (nursery_that_changes_errands("die_at=None"), "was not killed after the effect of refund"),
         ([sys.executable, "-c", "raise SystemExit('no such luck')"], "no such luck"),
     ],
-    ids=["nobody dies", "nobody starts"],
+    ids=["no agent dies", "no agent starts"],
 )
 def test_a_demo_that_cannot_kill_says_why_it_stops(
     nursery: list[str], complaint: str, monkeypatch: pytest.MonkeyPatch

@@ -163,7 +163,7 @@ ATTEMPTS = (
         invariant="waits have a reason",
     ),
     Control(
-        name="a run that waits goes on with new effects",
+        name="a run that waits continues with new effects",
         breaks=effects_behind_a_wait,
         agent=ASKED_IN_VAIN,
         level="boundaries",

@@ -69,7 +69,7 @@ def _held() -> list[tuple[ByteLocks, int]]:
 
 
 def a_failed_commit_is_taken_for_done() -> None:
-    """Whatever the disk says about a COMMIT, everybody is told that it went well."""
+    """Whatever the disk says about a COMMIT, every caller is told that it succeeded."""
     whole = SqliteStore._transaction
 
     def broken(self: SqliteStore, commits: Sequence[Commit]) -> list[BaseException | None]:

@@ -1,4 +1,4 @@
-"""Nothing new happens behind a wait, whatever the code does with its exception."""
+"""Nothing new happens after a wait, whatever the code does with its exception."""
 
 from __future__ import annotations
 

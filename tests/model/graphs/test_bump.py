@@ -1,4 +1,4 @@
-"""Every change of a graph needs its bump, and is told in words."""
+"""Every change of a graph needs its version bump, and is described in words."""
 
 from __future__ import annotations
 
