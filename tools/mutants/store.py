@@ -46,8 +46,8 @@ STORE: tuple[Mutant, ...] = (
     Mutant(
         name="a stored key is replaced by a new one (memory, JSON files)",
         file="store/rules.py",
-        old='created_at label key key_since window_seconds"',
-        new='created_at label window_seconds"',
+        old="for name in _CHANGING})",
+        new='for name in (*_CHANGING, "key", "key_since")})',
         tests=(
             "tests/store/test_conformance.py"
             "::TestMemory::test_what_identifies_a_stored_call_is_never_changed",
