@@ -170,7 +170,7 @@ ATTEMPTS = (
         invariant="no effect twice",
     ),
     Control(
-        name="the key of a keyed call is made anew for another attempt",
+        name="another attempt of a keyed call gets a new key",
         breaks=key_made_anew,
         agent=TWO_STEPS,
         level="boundaries",

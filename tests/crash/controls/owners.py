@@ -146,7 +146,7 @@ OWNERS = (
         invariant="no effect twice",
     ),
     Control(
-        name="the lock is let go while an attempt runs",
+        name="the lock is released while an attempt runs",
         breaks=the_lock_is_let_go_while_an_attempt_runs,
         agent=NOTING,
         level="takeover",
