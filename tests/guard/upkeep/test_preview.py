@@ -93,8 +93,25 @@ def test_what_is_no_ledger_is_said_to_be_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "name", ["pipe", "x" * 300, "~no-such-user/agent.db", "unreadable", "file:unreadable", ""]
+)
+def test_what_cannot_be_opened_is_an_error_that_says_what_was_not_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    Path("unreadable", ".nottwice", "format.json").mkdir(parents=True)
+    with pytest.raises((StoreError, UsageError), match=r"Nothing was (opened|created|changed)\."):
+        preview(name)
+
+
+@pytest.mark.parametrize(
     ("url", "hint"),
-    [("sqlite:///x.db", "Give the path: 'x.db'"), ("mysql://x", "'mysql' is not a store")],
+    [
+        ("sqlite:///x.db", "Give the path: 'x.db'"),
+        ("mysql://x", "'mysql' is not a store"),
+        ("file:///x/y", "Write: 'file:/x/y'"),
+    ],
 )
 def test_a_url_that_names_no_ledger_is_refused_with_what_to_write(url: str, hint: str) -> None:
     with pytest.raises(UsageError, match=hint):
