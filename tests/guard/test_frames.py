@@ -1,4 +1,4 @@
-"""A traceback of nottwice shows the lines of the program, and at most one of ours."""
+"""A traceback shows the lines of the user's program, and at most one line of nottwice."""
 
 from __future__ import annotations
 
@@ -34,6 +34,15 @@ def frames_outer(order: int) -> str:
 def declare(store: MemoryStore) -> None:
     @nt.tool("unsafe")  # type: ignore[call-overload, untyped-decorator, unused-ignore]
     def frames_undeclared() -> None: ...
+
+
+def declare_without_a_class(store: MemoryStore) -> None:
+    @nt.tool  # type: ignore[call-overload, untyped-decorator, unused-ignore]
+    def frames_unclassified() -> None: ...
+
+
+def copy_nothing(store: MemoryStore) -> None:
+    nt.backup("copy.db", store=store)
 
 
 def call_wrongly(store: MemoryStore) -> None:
@@ -103,6 +112,8 @@ def resume_another_version(store: MemoryStore) -> None:
     "go",
     [
         declare,
+        declare_without_a_class,
+        copy_nothing,
         call_wrongly,
         call,
         call_for_the_receipt,
