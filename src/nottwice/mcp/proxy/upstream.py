@@ -89,14 +89,20 @@ class ServerProcess:
         if process.stdin is not None:
             with contextlib.suppress(OSError):
                 process.stdin.close()
-        for stop in (None, process.terminate, process.kill):
+        for stop in (None, process.terminate):
             if stop is not None:
                 with contextlib.suppress(ProcessLookupError):
                     stop()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(process.wait(), _STOP_SECONDS)
                 break
+        else:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
         if self._reading is not None:
+            # Its output ends with it, unless a process that it started has it, too.
+            await asyncio.wait({self._reading}, timeout=_STOP_SECONDS)
             self._reading.cancel()
 
     async def exit_code(self) -> int:
