@@ -37,6 +37,9 @@ PINNED = [
     "celery==5.7.0",
     "temporalio==1.35.0",
     "pydantic>=2.7",
+    # For the command line, of which the proxy of MCP is a part.
+    "click>=8.1",
+    "rich>=13",
     # For the ledger on PostgreSQL, and for tests that run inside the environment.
     "psycopg[binary]>=3.2",
     "pytest>=8.3",
