@@ -1,20 +1,22 @@
 """How does a task of LangGraph ask a person, and where are the answers that it has got? (P263)
 
-LangGraph numbers the interrupts of a task by the order in which its code asks. A call whose review
-was decided asks no more, so that order changes. Therefore all answers of the task are taken first,
-and ``questions.py`` finds the one that is for this call.
+``interrupt()`` hands out answers by number, in the order in which code asks. A call whose review
+was decided asks no more, so that order changes. Therefore the answers are only looked at here, and
+``questions.py`` finds the one that is for this call.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from langgraph.errors import GraphInterrupt
-from langgraph.types import Interrupt, interrupt
+from langgraph.types import Interrupt
 
 from nottwice.langchain.order import CHECKPOINTER
+from nottwice.langchain.questions import Heard
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -22,10 +24,14 @@ if TYPE_CHECKING:
 _SCRATCHPAD = "__pregel_scratchpad"
 _TASK = "__pregel_task_id"
 _INTERRUPT = "__interrupt__"
+_RESUME = "__resume__"
 
-# The tools of one ToolNode share a task, and run in threads. LangGraph hands an answer to the one
-# that asks at the right moment, and fails if two ask at the same time.
-_one_at_a_time = threading.Lock()
+# What each task was given, as it was when the first of its tools looked. The tools of a ToolNode
+# share a task and run in threads, and the one that uses an answer takes it away from the others.
+# They must still know that it was there, or they would take it for new when it comes again.
+_given: weakref.WeakKeyDictionary[Callable[..., Any], tuple[list[Any], Any]]
+_given = weakref.WeakKeyDictionary()
+_guard = threading.Lock()
 
 
 class GraphAsking:
@@ -42,31 +48,29 @@ class GraphAsking:
             return None
         return GraphAsking(configurable)
 
-    def answers(self) -> Sequence[Any]:
-        """Every answer that this task has got so far, in order."""
-        with _one_at_a_time:
-            try:
-                while True:
-                    interrupt(None)
-            except GraphInterrupt:
-                # There are no more. Nothing has seen this interrupt.
-                return list(self._configurable[_SCRATCHPAD].resume)
+    def hear(self) -> Heard:
+        """What this task has asked, and what it has heard."""
+        return self._heard(self._configurable[CHECKPOINTER].get_tuple(self._checkpoint()))
 
-    def asked_last(self) -> Any:
-        """The question of this task that was saved last."""
-        return self._question_in(self._configurable[CHECKPOINTER].get_tuple(self._checkpoint()))
-
-    async def asked_last_async(self) -> Any:
+    async def hear_async(self) -> Heard:
         """The same without blocking the event loop."""
         saver = self._configurable[CHECKPOINTER]
-        return self._question_in(await saver.aget_tuple(self._checkpoint()))
+        return self._heard(await saver.aget_tuple(self._checkpoint()))
+
+    def take(self, answer: Any) -> None:
+        """Note that an answer was used, so that ``interrupt()`` in a tool does not get it."""
+        scratchpad = self._configurable[_SCRATCHPAD]
+        with _guard:
+            for number, given in enumerate(scratchpad.resume):
+                if given is answer:
+                    del scratchpad.resume[number]
+                    return
+            scratchpad.get_null_resume(True)
 
     def pause(self, question: Mapping[str, Any]) -> NoReturn:
-        """Raise what pauses the graph."""
-        with _one_at_a_time:
-            while True:
-                # An answer that came for another tool of this task, a moment ago, is not for this.
-                interrupt(question)
+        """Raise what pauses the graph, as ``interrupt()`` does when it has no answer."""
+        namespace = self._configurable["checkpoint_ns"]
+        raise GraphInterrupt((Interrupt.from_ns(value=question, ns=namespace),))
 
     def _checkpoint(self) -> RunnableConfig:
         """The checkpoint that this task belongs to. Its own namespace is one below."""
@@ -79,10 +83,24 @@ class GraphAsking:
         }
         return {"configurable": named}
 
-    def _question_in(self, found: Any) -> Any:
-        writes = [] if found is None else found.pending_writes or []
+    def _heard(self, checkpoint: Any) -> Heard:
+        scratchpad = self._configurable[_SCRATCHPAD]
+        # Each task has its own function, and it lives as long as the task.
+        task = scratchpad.get_null_resume
+        with _guard:
+            if task not in _given:
+                _given[task] = (list(scratchpad.resume), task(False))
+            by_id, plain = _given[task]
+        asked = self._saved(checkpoint, _INTERRUPT)
+        # What is saved was given earlier, to an interrupt of a tool itself.
+        earlier = len(self._saved(checkpoint, _RESUME))
+        last = asked[-1].value if asked and isinstance(asked[-1], Interrupt) else None
+        return Heard(last, tuple(by_id[earlier:]), plain)
+
+    def _saved(self, checkpoint: Any, wanted: str) -> Sequence[Any]:
+        """What the checkpoint has saved of this task."""
+        writes = [] if checkpoint is None else checkpoint.pending_writes or []
         for task_id, channel, value in writes:
-            if task_id == self._configurable.get(_TASK) and channel == _INTERRUPT:
-                asked = value if isinstance(value, Sequence) else [value]
-                return asked[-1].value if asked and isinstance(asked[-1], Interrupt) else None
-        return None
+            if task_id == self._configurable.get(_TASK) and channel == wanted:
+                return value if isinstance(value, list | tuple) else [value]
+        return []

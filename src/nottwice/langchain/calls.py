@@ -7,7 +7,8 @@ already; if nothing was, the framework pauses again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Mapping
 from typing import Any, NoReturn, Protocol
 
 from nottwice.adapters import CallResult, Handle, aanswer, answer, verdict_of
@@ -15,25 +16,26 @@ from nottwice.errors import NottwiceError
 from nottwice.guard.attached.calling import AnyTool
 from nottwice.guard.attached.spec import Body
 from nottwice.langchain.questions import (
+    Heard,
     find_answer,
-    has_plain_answers,
     question_about,
     review_of,
 )
 from nottwice.model.records import frozen_record
+from nottwice.model.review import ReviewStatus
 
 
 class Asking(Protocol):
     """How a task of a framework asks people."""
 
-    def answers(self) -> Sequence[Any]:
-        """Every answer that this task has got so far, in order."""
+    def hear(self) -> Heard:
+        """What this task has asked, and what it has heard."""
 
-    def asked_last(self) -> Any:
-        """The question of this task that was saved last. None: there is none."""
-
-    async def asked_last_async(self) -> Any:
+    async def hear_async(self) -> Heard:
         """The same without blocking the event loop."""
+
+    def take(self, answer: Any) -> None:
+        """Note that an answer was used: it is for no other question of this task."""
 
     def pause(self, question: Mapping[str, Any]) -> NoReturn:
         """Raise what pauses the framework."""
@@ -66,11 +68,11 @@ def make(handle: Handle, asked: Asked, body: Body | None, asking: Asking | None)
             review = _pauses_for(error)
             if review is None or asking is None:
                 raise
-            answers = asking.answers()
-            last = asking.asked_last() if has_plain_answers(answers) else None
-            told = None if review in decided else find_answer(answers, last, error)
-            if told is None or answer(handle, review, told) is None:
-                asking.pause(_question(error, asked, answers))
+            heard = asking.hear()
+            found = None if review in decided else find_answer(error, heard)
+            if found is None or answer(handle, review, found[0]) is None:
+                asking.pause(_question(handle, error, asked, heard))
+            asking.take(found[1])
             decided.add(review)
 
 
@@ -88,11 +90,11 @@ async def make_async(
             review = _pauses_for(error)
             if review is None or asking is None:
                 raise
-            answers = asking.answers()
-            last = await asking.asked_last_async() if has_plain_answers(answers) else None
-            told = None if review in decided else find_answer(answers, last, error)
-            if told is None or await aanswer(handle, review, told) is None:
-                asking.pause(_question(error, asked, answers))
+            heard = await asking.hear_async()
+            found = None if review in decided else find_answer(error, heard)
+            if found is None or await aanswer(handle, review, found[0]) is None:
+                asking.pause(await asyncio.to_thread(_question, handle, error, asked, heard))
+            asking.take(found[1])
             decided.add(review)
 
 
@@ -100,5 +102,17 @@ def _pauses_for(error: NottwiceError) -> str | None:
     return review_of(error) if verdict_of(error) == "pause" else None
 
 
-def _question(error: NottwiceError, asked: Asked, answers: Sequence[Any]) -> dict[str, Any]:
-    return question_about(error, asked.name, asked.arguments, answered=len(answers))
+def _question(
+    handle: Handle, error: NottwiceError, asked: Asked, heard: Heard
+) -> Mapping[str, Any]:
+    """Return what to ask now.
+
+    A question of this task that waits for its answer stays. Another tool of the task must not
+    replace it: its id would be the same, and a person may be about to answer what they see.
+    """
+    if heard.review is not None and heard.answer is None:
+        review = handle.session.store.load_review(heard.review)
+        if review is not None and review.status is ReviewStatus.OPEN:
+            waiting: Mapping[str, Any] = heard.asked_last
+            return waiting
+    return question_about(error, asked.name, asked.arguments, heard)

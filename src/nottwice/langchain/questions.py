@@ -1,14 +1,16 @@
 """What is a person asked through LangGraph, and which answer is for which call? (P263)
 
 The question has the shape of LangChain's own human-in-the-loop middleware, so that pages which show
-that can show this. A task may ask several questions, one after the other, and LangGraph numbers the
-answers. A call that was decided asks no more, so numbers alone would hand its answer to the next
-one. So an answer counts if it names the review, or if it answers the very question that LangGraph
-saved last and that question names the review.
+that can show this. A task may ask several questions, one after the other. LangGraph numbers them in
+the order in which the code asks, and a call that was decided asks no more: by number, the answer to
+it would go to the next call. LangGraph also hands a plain ``Command(resume=...)`` out again when
+the graph is resumed without an answer. So an answer counts if it names the review, or if it is new
+and the question that LangGraph saved last is about this review.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -22,6 +24,7 @@ from nottwice.errors import (
     UsageError,
 )
 from nottwice.model.answers import MARK, read_answer
+from nottwice.model.records import frozen_record
 from nottwice.model.tool import happened
 
 BY: Final = "a user of LangGraph"
@@ -33,12 +36,44 @@ HOW_TO_ANSWER = (
 )
 
 
+@frozen_record(frozen=True, slots=True)
+class Heard:
+    """What a task has asked people, and what it has heard from them."""
+
+    asked_last: Any = None
+    """The value of the interrupt that LangGraph saved last for this task."""
+    by_id: tuple[Any, ...] = ()
+    """What was given this time for an interrupt of the task, by its id."""
+    plain: Any = None
+    """What was given without an id. LangGraph hands it out again until there is another one."""
+
+    @property
+    def review(self) -> str | None:
+        """The review that was asked about last."""
+        found = self._mark.get("review")
+        return found if isinstance(found, str) else None
+
+    @property
+    def answer(self) -> Any:
+        """What has come since the last question was asked; None: nothing."""
+        if self.by_id:
+            return self.by_id[-1]
+        is_old = self.plain is None or self._mark.get("seen") == digest(self.plain)
+        return None if is_old else self.plain
+
+    @property
+    def _mark(self) -> Mapping[str, Any]:
+        asked = self.asked_last
+        mark = asked.get(MARK) if isinstance(asked, Mapping) else None
+        return mark if isinstance(mark, Mapping) else {}
+
+
 def question_about(
-    error: NottwiceError, name: str, arguments: Mapping[str, Any], *, answered: int
+    error: NottwiceError, name: str, arguments: Mapping[str, Any], heard: Heard
 ) -> dict[str, Any]:
     """Return the value of the interrupt for a call that a person must decide.
 
-    ``answered``: how many answers the task has had before.
+    ``heard``: what is there already, and is no answer to this.
     """
     allowed = _allowed(error)
     text = text_for_model(error).removeprefix("[nottwice] ")
@@ -51,7 +86,10 @@ def question_about(
     return {
         "action_requests": [request],
         "review_configs": [{"action_name": name, "allowed_decisions": allowed}],
-        MARK: {"review": review_of(error), "answered": answered},
+        MARK: {
+            "review": review_of(error),
+            "seen": None if heard.plain is None else digest(heard.plain),
+        },
     }
 
 
@@ -61,33 +99,27 @@ def review_of(error: NottwiceError) -> str | None:
     return found
 
 
-def find_answer(
-    answers: Sequence[Any], asked_last: Any, error: NottwiceError
-) -> dict[str, Any] | None:
-    """Return the answer to the review of a call, as a payload that decides it. None: there is none.
+def find_answer(error: NottwiceError, heard: Heard) -> tuple[dict[str, Any], Any] | None:
+    """Return the payload that decides the review of a call, and the answer that it was made of.
 
-    ``answers``: all that the task has got, in order. ``asked_last``: the value of the last
-    interrupt of the task that LangGraph saved.
+    None: there is no answer for this call.
     """
     review = review_of(error)
     if review is None:
         return None
-    for given in reversed(answers):
-        told = given if _names(given, review) else None
-        if told is not None:
-            return dict(told)
-    mark = asked_last.get(MARK) if isinstance(asked_last, Mapping) else None
-    if not isinstance(mark, Mapping) or mark.get("review") != review:
+    for given in (*heard.by_id, heard.plain):
+        if _names(given, review):
+            return dict(given), given
+    if heard.review != review:
         return None
-    number = mark.get("answered")
-    if not isinstance(number, int) or number >= len(answers):
-        return None
-    return _in_their_words(answers[number], review, _allowed(error))
+    told = _in_their_words(heard.answer, review, _allowed(error))
+    return None if told is None else (told, heard.answer)
 
 
-def has_plain_answers(answers: Sequence[Any]) -> bool:
-    """Whether one of the answers names no review, so that its question must be looked up."""
-    return any(not (isinstance(given, Mapping) and MARK in given) for given in answers)
+def digest(answer: Any) -> str:
+    """Something by which an answer is recognised, and which can be saved with any question."""
+    text = json.dumps(answer, sort_keys=True, default=repr)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _allowed(error: NottwiceError) -> list[str]:

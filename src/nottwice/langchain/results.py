@@ -146,7 +146,7 @@ def _value(kept: Any, call_id: str | None) -> Any:
                 told["data"]["tool_call_id"] = call_id or ""
             return messages_from_dict([told])[0]
         case (kind, {"update": update, "goto": goto, "graph": graph}) if kind == _COMMAND:
-            return Command(update=update, goto=goto, graph=graph)
+            return Command(update=update, goto=goto or (), graph=graph)
         case (kind, {"node": str() as node, "arg": argument}) if kind == _SEND:
             return Send(node, argument)
     return {name: _value(one, call_id) for name, one in kept.items()}
