@@ -11,13 +11,14 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, NoReturn, Protocol
 
-from nottwice.adapters import CallResult, Handle, aanswer, answer, verdict_of
-from nottwice.errors import NottwiceError
+from nottwice.adapters import CallResult, Handle, answer, verdict_of
+from nottwice.errors import DecisionConflict, NottwiceError
 from nottwice.guard.attached.calling import AnyTool
 from nottwice.guard.attached.spec import Body
 from nottwice.langchain.questions import (
     Heard,
     find_answer,
+    find_other_answer,
     question_about,
     review_of,
 )
@@ -70,7 +71,7 @@ def make(handle: Handle, asked: Asked, body: Body | None, asking: Asking | None)
                 raise
             heard = asking.hear()
             found = None if review in decided else find_answer(error, heard)
-            if found is None or answer(handle, review, found[0]) is None:
+            if found is None or not _decide(handle, review, found[0]):
                 asking.pause(_question(handle, error, asked, heard))
             asking.take(found[1])
             decided.add(review)
@@ -92,7 +93,7 @@ async def make_async(
                 raise
             heard = await asking.hear_async()
             found = None if review in decided else find_answer(error, heard)
-            if found is None or await aanswer(handle, review, found[0]) is None:
+            if found is None or not await asyncio.to_thread(_decide, handle, review, found[0]):
                 asking.pause(await asyncio.to_thread(_question, handle, error, asked, heard))
             asking.take(found[1])
             decided.add(review)
@@ -102,15 +103,28 @@ def _pauses_for(error: NottwiceError) -> str | None:
     return review_of(error) if verdict_of(error) == "pause" else None
 
 
+def _decide(handle: Handle, review_id: str, told: dict[str, Any]) -> bool:
+    """Decide a review. False: nothing was decided. Durable: the decision, when it returns."""
+    try:
+        return answer(handle, review_id, told) is not None
+    except DecisionConflict:
+        # It was decided at this moment, by another tool of the task or by a person.
+        return True
+
+
 def _question(
     handle: Handle, error: NottwiceError, asked: Asked, heard: Heard
 ) -> Mapping[str, Any]:
     """Return what to ask now.
 
     A question of this task that waits for its answer stays. Another tool of the task must not
-    replace it: its id would be the same, and a person may be about to answer what they see.
+    replace it: its id would be the same, and a person may be about to answer what they see. If its
+    answer is there, it is used first. Durable: that decision, when this returns.
     """
-    if heard.review is not None and heard.answer is None:
+    other = find_other_answer(error, heard)
+    if other is not None:
+        _decide(handle, *other)
+    elif heard.review is not None and heard.answer is None:
         review = handle.session.store.load_review(heard.review)
         if review is not None and review.status is ReviewStatus.OPEN:
             waiting: Mapping[str, Any] = heard.asked_last

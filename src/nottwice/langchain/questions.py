@@ -76,10 +76,10 @@ def question_about(
     ``heard``: what is there already, and is no answer to this.
     """
     allowed = _allowed(error)
-    text = text_for_model(error).removeprefix("[nottwice] ")
+    # The advice for a model, which follows, is not for the person who reads this.
+    text = text_for_model(error).removeprefix("[nottwice] ").partition(" Do not retry")[0]
     if "respond" in allowed:
-        # The advice for a model, which follows, is not for the person who reads this.
-        text = text.partition(" Do not retry")[0] + HOW_TO_ANSWER
+        text += HOW_TO_ANSWER
     elif "approve" in allowed:
         text = f"{error.message} Approve or reject it."
     request = {"name": name, "args": dict(arguments), "description": text}
@@ -105,14 +105,32 @@ def find_answer(error: NottwiceError, heard: Heard) -> tuple[dict[str, Any], Any
     None: there is no answer for this call.
     """
     review = review_of(error)
-    if review is None:
+    return None if review is None else _find(review, _allowed(error), heard)
+
+
+def find_other_answer(error: NottwiceError, heard: Heard) -> tuple[str, dict[str, Any]] | None:
+    """Return what an answer decides that is for another call of the task, and its review.
+
+    The tools of a task run at the same time. If one of them pauses, the others are cut off, perhaps
+    before they have used their answer.
+    """
+    review = heard.review
+    if review is None or review == review_of(error) or not isinstance(heard.asked_last, Mapping):
         return None
+    allowed: list[str] = []
+    for config in heard.asked_last.get("review_configs") or ():
+        allowed += config["allowed_decisions"]
+    found = _find(review, allowed, heard)
+    return None if found is None else (review, found[0])
+
+
+def _find(review: str, allowed: list[str], heard: Heard) -> tuple[dict[str, Any], Any] | None:
     for given in (*heard.by_id, heard.plain):
         if _names(given, review):
             return dict(given), given
     if heard.review != review:
         return None
-    told = _in_their_words(heard.answer, review, _allowed(error))
+    told = _in_their_words(heard.answer, review, allowed)
     return None if told is None else (told, heard.answer)
 
 

@@ -156,8 +156,9 @@ def test_several_doubts_are_answered_by_id_in_any_order(
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
+@pytest.mark.parametrize("way", ["plainly", "by id", "by id, in the same words"])
 def test_doubts_of_one_task_are_asked_one_after_the_other_each_answered_on_its_own(
-    tmp_path: Path, shop: Shop, kind: str
+    tmp_path: Path, shop: Shop, kind: str, way: str
 ) -> None:
     """A ToolNode runs all calls of a reply in one task. LangGraph numbers the answers, but a call
     that was decided asks no more: by number, the second would get the answer of the first."""
@@ -175,13 +176,38 @@ def test_doubts_of_one_task_are_asked_one_after_the_other_each_answered_on_its_o
         # Resumed without an answer, an earlier answer is not taken for this question.
         state = go(None)
         assert list(questions(state)) == [cents]
-        state = go(Command(resume=respond(f"seen {cents}")))
-    assert [told(state)[f"call-{n}"].partition("\n")[0] for n in (1, 2, 3)] == [
-        "seen 13",
-        "seen 14",
-        "seen 15",
-    ]
+        answer: Any = respond("seen" if "words" in way else f"seen {cents}")
+        state = go(Command(resume=answer if way == "plainly" else {_id_of(state): answer}))
+    heard = [told(state)[f"call-{n}"].partition("\n")[0] for n in (1, 2, 3)]
+    assert heard == (["seen"] * 3 if "words" in way else ["seen 13", "seen 14", "seen 15"])
     assert sorted(shop.sent) == [13, 14, 15]
+
+
+def _id_of(state: Any) -> str:
+    (asked,) = state["__interrupt__"]
+    return str(asked.id)
+
+
+def test_an_approval_is_no_answer_to_what_the_tool_asks_itself(tmp_path: Path) -> None:
+    sent = []
+
+    @tool
+    def charge(cents: int) -> str:
+        """Charge the card."""
+        sent.append(interrupt("sure?"))
+        return "charged"
+
+    options: Any = {"charge": {"replay": "unsafe_on_replay", "approve": True}}
+    agent = agent_of(place_for(tmp_path), scripted(charges(7)), charge, tools=options)
+    for by_id in (False, True):
+        config: Any = {"configurable": {"thread_id": f"ticket-{by_id}"}}
+        state = agent.invoke(HELLO, config)
+        for answer in ({"decisions": [{"type": "approve"}]}, "sure"):
+            state = agent.invoke(
+                Command(resume={_id_of(state): answer} if by_id else answer), config
+            )
+        assert told(state)["call-1"] == "charged"
+    assert sent == ["sure", "sure"]
 
 
 def test_an_approval_is_no_answer_to_a_later_doubt(tmp_path: Path, shop: Shop) -> None:
