@@ -7,32 +7,25 @@ that was declared. What it does when it is used is in ``uses.py``.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from collections.abc import Callable, Sequence
+from typing import Any, overload
 
 from langchain_core.tools import BaseTool
 from langchain_core.tools import tool as tool_of
 from langgraph.prebuilt import ToolNode
 from pydantic import BaseModel, Field, create_model
 
-from nottwice.adapters import REPEAT, Handle
+from nottwice.adapters import REPEAT
 from nottwice.errors import UsageError
-from nottwice.guard.attached.calling import AnyTool
 from nottwice.guard.ledger import AnyStore, ledger_of
 from nottwice.langchain.declared import (
     REPEAT_TEXT,
     Classes,
     Declared,
-    arguments_in,
-    find_run,
-    own_tool,
     with_repeat,
 )
+from nottwice.langchain.offered import Offered, schema_of
 from nottwice.langchain.uses import Use
-from nottwice.model.tool import Repeat
-
-if TYPE_CHECKING:
-    from langchain_core.runnables import RunnableConfig
 
 _MARK = "_protected_by_nottwice"
 MOST_REMEMBERED = 256
@@ -54,59 +47,12 @@ class Protection:
             return known[1]
         if len(self._copies) >= MOST_REMEMBERED:
             self._copies.clear()
-        copy = tool if _MARK in tool.__dict__ else Offered(self, tool).copy()
+        if _MARK in tool.__dict__:
+            copy = tool
+        else:
+            copy = _copy(Offered(tool, self.ledger, self.declared, self.run))
         # The tool is kept with its copy, or its id could become that of another one.
         self._copies[id(tool)] = (tool, copy)
-        return copy
-
-
-class Offered:
-    """A tool that is offered to a model, and what nottwice knows about it."""
-
-    def __init__(self, protection: Protection, tool: BaseTool) -> None:
-        declared = protection.declared
-        self._protection, self.tool = protection, tool
-        self.schema = _schema(tool)
-        self.repeat: Repeat | None = declared.repeat(tool.name)
-        self.own = own_tool(getattr(tool, "func", None)) or own_tool(
-            getattr(tool, "coroutine", None)
-        )
-        """The function of the tool, if ``nt.tool`` protects it already: it keeps its own words."""
-        self.spec: AnyTool = self.own or declared.spec(tool.name, self.schema)
-        if self.own is not None:
-            declared.check_own_words(tool.name, self.own.tool)
-        self.is_effectful = self.spec.tool.replay_class.effectful
-
-    @property
-    def passes(self) -> bool:
-        """Whether it is simply run: it has no effect, and no policy wants to know of it."""
-        return self.own is None and not self.is_effectful and not self._protection.ledger.policies
-
-    def attach(self, config: RunnableConfig) -> Handle:
-        """Return a handle of the run that a call belongs to."""
-        run = find_run(self._protection.run, config.get("configurable", {}))
-        return self._protection.ledger.attach(run)
-
-    def arguments(self, tool_input: Any) -> dict[str, Any]:
-        """Return the arguments that the model gave, without those that LangChain adds."""
-        return arguments_in(tool_input, self.schema)
-
-    def copy(self) -> BaseTool:
-        """Return the tool that a framework uses in place of the bare one."""
-        copy = with_repeat_parameter(self.tool) if self.repeat is not None else self.tool
-        copy = copy.model_copy()
-
-        @functools.wraps(self.tool.run)
-        def run(tool_input: Any, *given: Any, **options: Any) -> Any:
-            return Use(self, tool_input, options).run(*given)
-
-        @functools.wraps(self.tool.arun)
-        async def arun(tool_input: Any, *given: Any, **options: Any) -> Any:
-            return await Use(self, tool_input, options).run_async(*given)
-
-        # Not fields of the model: these names are methods, and only of this copy.
-        for name, value in {"run": run, "arun": arun, _MARK: True}.items():
-            object.__setattr__(copy, name, value)
         return copy
 
 
@@ -169,8 +115,27 @@ def with_repeat_parameter(tool: BaseTool) -> BaseTool:
         field: Any = (str | None, Field(default=None, description=REPEAT_TEXT))
         extended: Any = create_model(schema.__name__, __base__=schema, **{REPEAT: field})
     else:
-        extended = with_repeat(_schema(tool))
+        extended = with_repeat(schema_of(tool))
     return tool.model_copy(update={"args_schema": extended})
+
+
+def _copy(offered: Offered) -> BaseTool:
+    """Return the tool that a framework uses in place of the bare one."""
+    tool = offered.tool
+    copy = with_repeat_parameter(tool) if offered.repeat is not None else tool.model_copy()
+
+    @functools.wraps(tool.run)
+    def run(tool_input: Any, *given: Any, **options: Any) -> Any:
+        return Use(offered, tool_input, options).run(*given)
+
+    @functools.wraps(tool.arun)
+    async def arun(tool_input: Any, *given: Any, **options: Any) -> Any:
+        return await Use(offered, tool_input, options).run_async(*given)
+
+    # Not fields of the model: these names are methods, and only of this copy.
+    for name, value in {"run": run, "arun": arun, _MARK: True}.items():
+        object.__setattr__(copy, name, value)
+    return copy
 
 
 def _node(node: ToolNode, protection: Protection) -> ToolNode:
@@ -191,10 +156,3 @@ def _node(node: ToolNode, protection: Protection) -> ToolNode:
         wrap_tool_call=node._wrap_tool_call,
         awrap_tool_call=node._awrap_tool_call,
     )
-
-
-def _schema(tool: BaseTool) -> Mapping[str, Any]:
-    """The JSON schema of the arguments that a model gives."""
-    schema: Any = tool.tool_call_schema
-    found: Mapping[str, Any] = schema if isinstance(schema, dict) else schema.model_json_schema()
-    return found

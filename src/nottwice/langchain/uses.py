@@ -28,13 +28,12 @@ from nottwice.adapters import (
 from nottwice.errors import NottwiceError, Permanent
 from nottwice.langchain.asking import GraphAsking
 from nottwice.langchain.calls import Asked, make, make_async
+from nottwice.langchain.offered import Offered
 from nottwice.langchain.order import CHECKPOINTER, waits
 from nottwice.langchain.results import failure_in, from_receipt, to_receipt, with_note
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
-
-    from nottwice.langchain.tools import Offered
 
 _OF_LANGCHAIN = ("config", "run_manager", "callbacks")
 """What LangChain adds to the arguments of a tool's code."""
