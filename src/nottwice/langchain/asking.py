@@ -26,11 +26,12 @@ _TASK = "__pregel_task_id"
 _INTERRUPT = "__interrupt__"
 _RESUME = "__resume__"
 
-# What each task was given, as it was when the first of its tools looked. The tools of a ToolNode
-# share a task and run in threads, and the one that uses an answer takes it away from the others.
-# They must still know that it was there, or they would take it for new when it comes again.
-_given: weakref.WeakKeyDictionary[Callable[..., Any], tuple[list[Any], Any]]
-_given = weakref.WeakKeyDictionary()
+# What each task had asked and heard when it began: the first of its tools that asks looks, and the
+# others get the same. The tools of a ToolNode share a task and run at the same time. When one of
+# them pauses, its question is saved while the others still run, and they must not take an answer
+# that came before for an answer to that question. Each task has a function of its own in LangGraph,
+# which lives as long as the task.
+_heard: weakref.WeakKeyDictionary[Callable[..., Any], Heard] = weakref.WeakKeyDictionary()
 _guard = threading.Lock()
 
 
@@ -49,13 +50,19 @@ class GraphAsking:
         return GraphAsking(configurable)
 
     def hear(self) -> Heard:
-        """What this task has asked, and what it has heard."""
-        return self._heard(self._configurable[CHECKPOINTER].get_tuple(self._checkpoint()))
+        """What this task had asked when it began, and what it has heard."""
+        known = self._known()
+        if known is not None:
+            return known
+        return self._first(self._configurable[CHECKPOINTER].get_tuple(self._checkpoint()))
 
     async def hear_async(self) -> Heard:
         """The same without blocking the event loop."""
+        known = self._known()
+        if known is not None:
+            return known
         saver = self._configurable[CHECKPOINTER]
-        return self._heard(await saver.aget_tuple(self._checkpoint()))
+        return self._first(await saver.aget_tuple(self._checkpoint()))
 
     def take(self, answer: Any) -> None:
         """Note that an answer was used, so that ``interrupt()`` in a tool does not get it."""
@@ -83,19 +90,21 @@ class GraphAsking:
         }
         return {"configurable": named}
 
-    def _heard(self, checkpoint: Any) -> Heard:
-        scratchpad = self._configurable[_SCRATCHPAD]
-        # Each task has its own function, and it lives as long as the task.
-        task = scratchpad.get_null_resume
+    def _known(self) -> Heard | None:
         with _guard:
-            if task not in _given:
-                _given[task] = (list(scratchpad.resume), task(False))
-            by_id, plain = _given[task]
+            return _heard.get(self._configurable[_SCRATCHPAD].get_null_resume)
+
+    def _first(self, checkpoint: Any) -> Heard:
+        """Keep what was found, unless another tool of the task was faster."""
+        scratchpad = self._configurable[_SCRATCHPAD]
         asked = self._saved(checkpoint, _INTERRUPT)
         # What is saved was given earlier, to an interrupt of a tool itself.
         earlier = len(self._saved(checkpoint, _RESUME))
         last = asked[-1].value if asked and isinstance(asked[-1], Interrupt) else None
-        return Heard(last, tuple(by_id[earlier:]), plain)
+        with _guard:
+            given = tuple(scratchpad.resume[earlier:])
+            found = Heard(last, given, scratchpad.get_null_resume(False))
+            return _heard.setdefault(scratchpad.get_null_resume, found)
 
     def _saved(self, checkpoint: Any, wanted: str) -> Sequence[Any]:
         """What the checkpoint has saved of this task."""

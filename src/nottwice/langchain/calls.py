@@ -1,6 +1,6 @@
 """How is one call that a model asked for made, and what if a person must decide it? (P260, P263)
 
-Without any framework: how LangGraph asks people is behind ``Asking``. The framework's own yes
+Without any framework: how LangGraph asks people is behind ``Questioner``. The framework's own yes
 decides no doubt. The call was made again just before, so what was decided in nottwice was used
 already; if nothing was, the framework pauses again.
 """
@@ -26,7 +26,7 @@ from nottwice.model.records import frozen_record
 from nottwice.model.review import ReviewStatus
 
 
-class Asking(Protocol):
+class Questioner(Protocol):
     """How a task of a framework asks people."""
 
     def hear(self) -> Heard:
@@ -43,7 +43,7 @@ class Asking(Protocol):
 
 
 @frozen_record(frozen=True, slots=True)
-class Asked:
+class AskedCall:
     """A call that a model asked for."""
 
     name: str
@@ -56,7 +56,9 @@ class Asked:
     """Why a person must approve it."""
 
 
-def make(handle: Handle, asked: Asked, body: Body | None, asking: Asking | None) -> CallResult[Any]:
+def make(
+    handle: Handle, asked: AskedCall, body: Body | None, asking: Questioner | None
+) -> CallResult[Any]:
     """Make the call, or return its receipt. ``asking``: None if the framework cannot pause.
 
     Durable: the receipt of an effect, when this returns.
@@ -78,7 +80,7 @@ def make(handle: Handle, asked: Asked, body: Body | None, asking: Asking | None)
 
 
 async def make_async(
-    handle: Handle, asked: Asked, body: Body | None, asking: Asking | None
+    handle: Handle, asked: AskedCall, body: Body | None, asking: Questioner | None
 ) -> CallResult[Any]:
     """Do the same without blocking the event loop."""
     decided: set[str] = set()
@@ -113,7 +115,7 @@ def _decide(handle: Handle, review_id: str, told: dict[str, Any]) -> bool:
 
 
 def _question(
-    handle: Handle, error: NottwiceError, asked: Asked, heard: Heard
+    handle: Handle, error: NottwiceError, asked: AskedCall, heard: Heard
 ) -> Mapping[str, Any]:
     """Return what to ask now.
 

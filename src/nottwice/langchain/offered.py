@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
 
 
-class Offered:
+class OfferedTool:
     """A tool that is offered to a model, and what nottwice knows about it."""
 
     def __init__(self, tool: BaseTool, ledger: Ledger, declared: Declared, run: str | None) -> None:

@@ -24,7 +24,7 @@ from nottwice.langchain.declared import (
     Declared,
     with_repeat,
 )
-from nottwice.langchain.offered import Offered, schema_of
+from nottwice.langchain.offered import OfferedTool, schema_of
 from nottwice.langchain.uses import Use
 
 _MARK = "_protected_by_nottwice"
@@ -50,7 +50,7 @@ class Protection:
         if _MARK in tool.__dict__:
             copy = tool
         else:
-            copy = _copy(Offered(tool, self.ledger, self.declared, self.run))
+            copy = _copy(OfferedTool(tool, self.ledger, self.declared, self.run))
         # The tool is kept with its copy, or its id could become that of another one.
         self._copies[id(tool)] = (tool, copy)
         return copy
@@ -119,7 +119,7 @@ def with_repeat_parameter(tool: BaseTool) -> BaseTool:
     return tool.model_copy(update={"args_schema": extended})
 
 
-def _copy(offered: Offered) -> BaseTool:
+def _copy(offered: OfferedTool) -> BaseTool:
     """Return the tool that a framework uses in place of the bare one."""
     tool = offered.tool
     copy = with_repeat_parameter(tool) if offered.repeat is not None else tool.model_copy()

@@ -27,8 +27,8 @@ from nottwice.adapters import (
 )
 from nottwice.errors import NottwiceError, Permanent
 from nottwice.langchain.asking import GraphAsking
-from nottwice.langchain.calls import Asked, make, make_async
-from nottwice.langchain.offered import Offered
+from nottwice.langchain.calls import AskedCall, make, make_async
+from nottwice.langchain.offered import OfferedTool
 from nottwice.langchain.order import CHECKPOINTER, waits
 from nottwice.langchain.results import failure_in, from_receipt, to_receipt, with_note
 
@@ -42,7 +42,7 @@ _OF_LANGCHAIN = ("config", "run_manager", "callbacks")
 class Use:
     """One use of a protected tool."""
 
-    def __init__(self, offered: Offered, tool_input: Any, options: dict[str, Any]) -> None:
+    def __init__(self, offered: OfferedTool, tool_input: Any, options: dict[str, Any]) -> None:
         """``options``: what LangChain passes to ``run`` besides the input."""
         self._offered, self._tool, self._options = offered, offered.tool, options
         self._config: RunnableConfig = ensure_config(options.get("config"))
@@ -135,7 +135,7 @@ class Use:
                 return self._signalled(failure)
             return self._concluded(handle, made)
 
-    def _asked(self, named: dict[str, Any]) -> Asked:
+    def _asked(self, named: dict[str, Any]) -> AskedCall:
         offered = self._offered
         ask = None
         if offered.repeat == "ask" and self._label is not None:
@@ -146,7 +146,7 @@ class Use:
             # It has a signature of its own, and takes what LangChain made of the arguments.
             tool = offered.own
             arguments = {name: one for name, one in named.items() if name not in _OF_LANGCHAIN}
-        return Asked(offered.tool.name, tool, arguments, self._label, ask)
+        return AskedCall(offered.tool.name, tool, arguments, self._label, ask)
 
     def _kept(self, value: Any) -> Any:
         """Return what the receipt holds of a result."""

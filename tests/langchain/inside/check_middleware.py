@@ -12,16 +12,19 @@ import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import ToolRetryMiddleware
 from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import InjectedState, ToolNode, ToolRuntime
-from langgraph.types import Command, RetryPolicy, Send, interrupt
+from langgraph.types import Command, Interrupt, RetryPolicy, Send, interrupt
 
 import nottwice as nt
 from nottwice.adapters import REPEAT
 from nottwice.errors import RunAborted, StoreError, UsageError
 from nottwice.langchain import NottwiceMiddleware, NottwiceSaver, protect
+from nottwice.langchain.asking import GraphAsking
+from nottwice.langchain.questions import Heard
 from tests.langchain.inside.models import ScriptedModel, ask, scripted
 from tests.langchain.inside.places import place_for
 
@@ -181,6 +184,33 @@ def test_doubts_of_one_task_are_asked_one_after_the_other_each_answered_on_its_o
     heard = [told(state)[f"call-{n}"].partition("\n")[0] for n in (1, 2, 3)]
     assert heard == (["seen"] * 3 if "words" in way else ["seen 13", "seen 14", "seen 15"])
     assert sorted(shop.sent) == [13, 14, 15]
+
+
+def test_a_question_that_is_saved_meanwhile_is_not_answered_by_what_came_before(
+    tmp_path: Path,
+) -> None:
+    """A tool of the task has paused, and LangGraph saves its question while this one still runs."""
+    saver = NottwiceSaver(place_for(tmp_path))
+    seen = []
+
+    def node(state: Any, config: RunnableConfig) -> dict[str, Any]:
+        first = GraphAsking.of(config)
+        assert first is not None
+        seen.append(first.hear())
+        other = Interrupt.from_ns(value={"nottwice": {"review": "other"}}, ns="tools")
+        task = config["configurable"]["__pregel_task_id"]
+        saver.put_writes(first._checkpoint(), [("__interrupt__", (other,))], task)
+        second = GraphAsking.of(config)
+        assert second is not None
+        seen.append(second.hear())
+        seen.append(asyncio.run(second.hear_async()))
+        return {}
+
+    graph: Any = StateGraph(MessagesState)
+    graph.add_node("tools", node)
+    graph.add_edge(START, "tools")
+    graph.compile(checkpointer=saver).invoke(HELLO, CONFIG, durability="sync")
+    assert seen == [Heard()] * 3
 
 
 def _id_of(state: Any) -> str:
