@@ -63,7 +63,7 @@ LANGCHAIN: tuple[Mutant, ...] = (
         old="    if kind not in allowed:\n        return None\n",
         new="",
         tests=("tests/langchain/test_questions.py::test_the_yes_of_a_framework_decides_no_doubt",),
-        why="Whoever clicks yes would end the run, or make an effect twice.",
+        why="A click on yes would decide what only a look at the bank can tell.",
     ),
     Mutant(
         name="an answer of LangGraph counts again for the next question",
