@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypedDict
 
 from nottwice.adapters import REPEAT, ToolSpec, declare
+from nottwice.engine.session import current_scope
 from nottwice.errors import UsageError
-from nottwice.guard.run import current_run_id
 from nottwice.model.tool import Duration, Repeat, Tool
 
 NAMESPACE = "langchain/"
@@ -101,7 +101,7 @@ def find_run(run: str | None, configurable: Mapping[str, Any]) -> str | None:
     """
     if run is not None:
         return run
-    if current_run_id() is not None:
+    if current_scope.get() is not None:
         return None
     thread_id = configurable.get("thread_id")
     if thread_id is None or not str(thread_id):
