@@ -15,7 +15,7 @@ import pytest
 import nottwice as nt
 from nottwice.adapters import CallResult, Handle, declare
 from nottwice.errors import RunAborted
-from nottwice.langchain.calls import AskedCall, make, make_async
+from nottwice.langchain.calls import CallWanted, make, make_async
 from nottwice.langchain.questions import Heard
 
 CHARGE = declare("langchain/charge", replay="unsafe_on_replay")
@@ -71,7 +71,7 @@ def handle(tmp_path: Path) -> Iterator[Handle]:
 def go(
     kind: str, handle: Handle, shop: Shop, task: Task | None, *, cents: int = 7, **words: Any
 ) -> CallResult[Any]:
-    asked = AskedCall("charge", CHARGE, {"cents": cents}, **words)
+    asked = CallWanted("charge", CHARGE, {"cents": cents}, **words)
     if kind == "sync":
         return make(handle, asked, shop.charge, task)
 

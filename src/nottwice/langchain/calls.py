@@ -43,7 +43,7 @@ class Questioner(Protocol):
 
 
 @frozen_record(frozen=True, slots=True)
-class AskedCall:
+class CallWanted:
     """A call that a model asked for."""
 
     name: str
@@ -57,7 +57,7 @@ class AskedCall:
 
 
 def make(
-    handle: Handle, asked: AskedCall, body: Body | None, asking: Questioner | None
+    handle: Handle, asked: CallWanted, body: Body | None, asking: Questioner | None
 ) -> CallResult[Any]:
     """Make the call, or return its receipt. ``asking``: None if the framework cannot pause.
 
@@ -80,7 +80,7 @@ def make(
 
 
 async def make_async(
-    handle: Handle, asked: AskedCall, body: Body | None, asking: Questioner | None
+    handle: Handle, asked: CallWanted, body: Body | None, asking: Questioner | None
 ) -> CallResult[Any]:
     """Do the same without blocking the event loop."""
     decided: set[str] = set()
@@ -115,7 +115,7 @@ def _decide(handle: Handle, review_id: str, told: dict[str, Any]) -> bool:
 
 
 def _question(
-    handle: Handle, error: NottwiceError, asked: AskedCall, heard: Heard
+    handle: Handle, error: NottwiceError, asked: CallWanted, heard: Heard
 ) -> Mapping[str, Any]:
     """Return what to ask now.
 

@@ -27,7 +27,7 @@ from nottwice.adapters import (
 )
 from nottwice.errors import NottwiceError, Permanent
 from nottwice.langchain.asking import GraphAsking
-from nottwice.langchain.calls import AskedCall, make, make_async
+from nottwice.langchain.calls import CallWanted, make, make_async
 from nottwice.langchain.offered import OfferedTool
 from nottwice.langchain.order import CHECKPOINTER, waits
 from nottwice.langchain.results import failure_in, from_receipt, to_receipt, with_note
@@ -135,7 +135,7 @@ class Use:
                 return self._signalled(failure)
             return self._concluded(handle, made)
 
-    def _asked(self, named: dict[str, Any]) -> AskedCall:
+    def _asked(self, named: dict[str, Any]) -> CallWanted:
         offered = self._offered
         ask = None
         if offered.repeat == "ask" and self._label is not None:
@@ -146,7 +146,7 @@ class Use:
             # It has a signature of its own, and takes what LangChain made of the arguments.
             tool = offered.own
             arguments = {name: one for name, one in named.items() if name not in _OF_LANGCHAIN}
-        return AskedCall(offered.tool.name, tool, arguments, self._label, ask)
+        return CallWanted(offered.tool.name, tool, arguments, self._label, ask)
 
     def _kept(self, value: Any) -> Any:
         """Return what the receipt holds of a result."""
