@@ -29,6 +29,7 @@ _RECORDING = "tests/testing/replay/test_recording.py: no secret is left, and all
 _CALLS = "tests/engine/calls/test_dispatch.py: as a part of every call"
 # Modules whose test does not mirror their path: which test covers them, and why it is there.
 _SEALS = "tests/guard/upkeep/test_seals.py: by attacks on whole ledgers"
+_LANGCHAIN = "tests/langchain/test_middleware.py: it needs LangChain"
 TESTED_ELSEWHERE: dict[str, str] = {
     "src/nottwice/engine/doubts/tampered.py": _SEALS,
     "src/nottwice/store/seal_walk.py": _SEALS,
@@ -40,6 +41,10 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "src/nottwice/store/postgres/store.py": _POSTGRES,
     "src/nottwice/store/postgres/visits.py": "tests/postgres/test_visits.py: it needs a server",
     "src/nottwice/langchain/statements.py": "tests/langchain/test_rows.py: rows executes them",
+    "src/nottwice/langchain/asking.py": _LANGCHAIN,
+    "src/nottwice/langchain/offered.py": _LANGCHAIN,
+    "src/nottwice/langchain/tools.py": _LANGCHAIN,
+    "src/nottwice/langchain/uses.py": _LANGCHAIN,
     "src/nottwice/store/postgres/batch.py": "tests/postgres/test_batch.py: it needs a server",
     "src/nottwice/store/postgres/statements.py": "tests/postgres/test_statements.py: beside others",
     "src/nottwice/store/postgres/commits.py": _POSTGRES,

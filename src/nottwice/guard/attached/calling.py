@@ -19,6 +19,7 @@ from nottwice.engine.calls import gate
 from nottwice.engine.calls.dispatch import perform
 from nottwice.engine.calls.in_flight import living
 from nottwice.engine.calls.requests import Receipt, Request
+from nottwice.engine.doubts.aborting import abort_if_decided
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.session import Scope, Session, current_attempt
 from nottwice.errors import InvalidTool, ResultNotKept
@@ -224,6 +225,9 @@ async def make_async(wanted: ModelCall, session: Session) -> CallResult[Any]:
 def _asked(wanted: ModelCall, session: Session) -> Doing[Request]:
     """Return the request. A call that failed without effect may be tried again (P242)."""
     request, row = yield from _in_these_words(wanted.request(session), session)
+    if row is not None and row.status.in_doubt:
+        # A person may have answered the question about this very call by ending the run.
+        yield from abort_if_decided(session)
     if wanted.retry is None:
         request = replace(request, retry=row is not None and _may_be_tried_again(row))
     return request
