@@ -1,0 +1,1 @@
+"""MCP on a nottwice ledger."""
