@@ -189,7 +189,7 @@ class ToolGuard:
         while True:
             number = over.first_open({*elsewhere, *self._live_in(place, plan)})
             label = _label(asked, number)
-            state = await handle.alook(plan.spec, asked.arguments, label=label)
+            state = await handle.alook(plan.callee, asked.arguments, label=label)
             if number in self._live_in(place, plan):
                 # An equal call on another task was faster.
                 continue
@@ -264,9 +264,10 @@ class _Attempt:
                 return Answered(results.told(adapters.text_for_model(error)))
 
     async def _call(self) -> CallResult[Any]:
-        asked = self._asked
+        plan = self._plan
+        body = self._body if plan.own is None else None
         return await self._handle.acall(
-            self._plan.spec, asked.arguments, self._body, label=self._label
+            plan.callee, self._asked.arguments, body, label=self._label
         )
 
     async def _body(self, arguments: dict[str, Any]) -> Any:
@@ -291,17 +292,18 @@ class _Attempt:
     def _answered(self, made: CallResult[Any]) -> Answered:
         if not made.replayed and self._result is not None:
             return Answered(self._result, self._occurrence)
-        result = results.result_of(made.value, self._plan.output_schema)
-        if self._plan.kind == "once":
-            parameter = REPEAT if self._plan.can_repeat else None
-            note = adapters.text_for_repeat(made, now=self._handle.now, parameter=parameter)
-        else:
-            note = f"{adapters.text_for_lost_answer(made)} {_AGAIN}"
-        if "content" in result:
-            result = results.with_note(result, note)
+        result = self._plan.result_of(made.value)
+        if made.replayed and "content" in result:
+            result = results.with_note(result, self._note(made))
         if self._asked.is_modern:
             result = {"resultType": "complete", **result}
         return Answered(result, self._occurrence)
+
+    def _note(self, made: CallResult[Any]) -> str:
+        if self._plan.kind == "once":
+            parameter = REPEAT if self._plan.can_repeat else None
+            return adapters.text_for_repeat(made, now=self._handle.now, parameter=parameter)
+        return f"{adapters.text_for_lost_answer(made)} {_AGAIN}"
 
     async def _use_answer(self) -> None:
         """Decide the review that the client's user was asked about, if this is the answer."""
