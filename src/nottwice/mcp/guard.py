@@ -128,11 +128,14 @@ class ToolGuard:
         *,
         connection: ClientConnection,
         ask: AskClient | None = None,
+        begun: Callable[[Occurrence], None] | None = None,
     ) -> Answered:
         """Make a call of a client once, and return what to answer.
 
-        ``params``: of ``tools/call``. ``ask``: how to ask a client of an older protocol. Raises
-        RpcFailed with the server's own error. Durable: the receipt, when it returns.
+        ``params``: of ``tools/call``. ``ask``: how to ask a client of an older protocol. ``begun``
+        gets the ticket of the answer before the call is made; if the client stops waiting, pass it
+        to ``connection.lost``. Raises RpcFailed with the server's own error. Durable: the receipt,
+        when it returns.
         """
         if self.is_passed(params):
             return Answered(await send(dict(params)))
@@ -140,7 +143,7 @@ class ToolGuard:
         asked = _read(params, plan)
         while True:
             try:
-                return await self._call(asked, plan, send, connection, ask)
+                return await self._call(asked, plan, send, connection, ask, begun)
             except RunRemoved as error:
                 if asked.run_id is not None:
                     return Answered(results.told(f"[nottwice] Nothing was done. {error.message}"))
@@ -159,6 +162,7 @@ class ToolGuard:
         send: Send,
         connection: ClientConnection,
         ask: AskClient | None,
+        begun: Callable[[Occurrence], None] | None,
     ) -> Answered:
         key = self._key(asked, plan)
         generation = (await asyncio.to_thread(self.arrivals.find, key)).generation
@@ -167,6 +171,8 @@ class ToolGuard:
         async with handle:
             try:
                 occurrence = await self._begun(handle, asked, plan, key, connection)
+                if begun is not None:
+                    begun(occurrence)
                 answered = None
                 try:
                     attempt = _Attempt(self, handle, asked, plan, occurrence, send, ask)

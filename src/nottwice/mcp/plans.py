@@ -94,6 +94,11 @@ class ToolPlans:
         self._own: dict[str, OwnTool] = {}
         self._plans: dict[str, ToolPlan] = {}
 
+    @property
+    def has_settings(self) -> bool:
+        """Whether a person classed any tool."""
+        return bool(self._settings)
+
     def knows(self, tool: str) -> bool:
         """Whether the tool was in a list of the server since the last change of that list."""
         return tool in self._listed

@@ -1,0 +1,99 @@
+"""Start a proxy: open the ledger, read the configuration, say what is protected, serve.
+
+Also ``--init``, which only asks the server for its tools.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from nottwice.errors import UsageError
+from nottwice.guard.ledger import Ledger
+from nottwice.mcp.guard import ToolGuard
+from nottwice.mcp.plans import ToolPlans
+from nottwice.mcp.proxy import places
+from nottwice.mcp.proxy.listing import list_tools
+from nottwice.mcp.settings import new_settings, read_file
+from nottwice.model.records import frozen_record
+
+
+@frozen_record(frozen=True, slots=True)
+class ProxyOptions:
+    """What ``nottwice proxy`` was told."""
+
+    name: str
+    command: tuple[str, ...]
+    """The server's command, or its URL alone."""
+    store: str | None = None
+    config: Path | None = None
+    port: int | None = None
+    host: str = "127.0.0.1"
+    trust_annotations: bool = True
+    decide_in_client: bool = False
+
+    @property
+    def url(self) -> str | None:
+        """The server's URL, if it is not a command."""
+        first = self.command[0]
+        is_url = len(self.command) == 1 and first.startswith(("http://", "https://"))
+        return first if is_url else None
+
+
+def run_proxy(options: ProxyOptions) -> int:
+    """Serve until the client closes. Returns the exit code."""
+    config = _configuration(options)
+    settings = read_file(config) if config is not None else {}
+    plans = ToolPlans(options.name, settings, trust_annotations=options.trust_annotations)
+    store = options.store or str(places.ledger_of_server(options.name))
+    with Ledger(store) as ledger:
+        guard = ToolGuard(ledger, plans, decide_in_client=options.decide_in_client)
+        say(f"{options.name}: {_promise(plans, options)} Ledger: {ledger.location}")
+        if options.port is not None:
+            from nottwice.mcp.proxy.http import serve_http
+
+            return serve_http(guard, options)
+        if options.url is not None:
+            raise UsageError(
+                f"{options.url} is a server on HTTP, and its client must speak HTTP to the proxy, "
+                "too. Nothing was started. Add --http PORT, and give the client the URL "
+                "http://127.0.0.1:PORT/mcp"
+            )
+        from nottwice.mcp.proxy.stdio import serve
+
+        return asyncio.run(serve(guard, options.command, say=say))
+
+
+def write_settings(options: ProxyOptions, *, overwrite: bool = False) -> Path:
+    """Write a configuration from the tool list of the server. Returns its path."""
+    path = options.config or places.settings_of_server(options.name)
+    if path.exists() and not overwrite:
+        raise UsageError(
+            f"{path} exists already and was not changed. Correct it by hand, or write another file "
+            "with --config PATH."
+        )
+    text = new_settings(options.name, asyncio.run(list_tools(options.command)))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def say(text: str) -> None:
+    """Say something on standard error: standard output belongs to the protocol."""
+    print(f"nottwice proxy: {text}", file=sys.stderr, flush=True)
+
+
+def _configuration(options: ProxyOptions) -> Path | None:
+    if options.config is not None:
+        return options.config
+    usual = places.settings_of_server(options.name)
+    return usual if usual.exists() else None
+
+
+def _promise(plans: ToolPlans, options: ProxyOptions) -> str:
+    """Say what is protected how, as far as it is known before the server has listed its tools."""
+    reads = "read-only tools are passed through" if options.trust_annotations else ""
+    others = "; ".join(filter(None, ["other tools: lost answers only", reads]))
+    classed = plans.summary()
+    return f"{classed}; {others}." if plans.has_settings else f"{others.capitalize()}."
