@@ -66,9 +66,7 @@ def question_of(error: RunBlocked) -> DoubtQuestion | None:
         }
     message = f"{title} {_about(error)}"
     schema = {"type": "object", "properties": properties, "required": ["answer"]}
-    return DoubtQuestion(
-        review_id, {"mode": "form", "message": message, "requestedSchema": schema}
-    )
+    return DoubtQuestion(review_id, {"mode": "form", "message": message, "requestedSchema": schema})
 
 
 def _about(error: RunBlocked) -> str:

@@ -272,9 +272,7 @@ class _Attempt:
     async def _call(self) -> CallResult[Any]:
         plan = self._plan
         body = self._body if plan.own is None else None
-        return await self._handle.acall(
-            plan.callee, self._asked.arguments, body, label=self._label
-        )
+        return await self._handle.acall(plan.callee, self._asked.arguments, body, label=self._label)
 
     async def _body(self, arguments: dict[str, Any]) -> Any:
         """Send the call to the server. What it answers is kept as it is, for the client."""

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from nottwice.adapters import REPEAT, ToolSpec, declare
 from nottwice.guard.attached.calling import AnyTool
+from nottwice.guard.declare import AsyncTool, SyncTool
 from nottwice.mcp import results
 from nottwice.mcp.settings import ToolSettings
 from nottwice.model import values
@@ -39,7 +40,7 @@ _REPEAT_SCHEMA = {
 class OwnTool:
     """A tool of a server in this process that was protected by ``nt.tool``."""
 
-    function: AnyTool
+    function: SyncTool[..., Any] | AsyncTool[..., Any]
     result_of: Callable[[Any], dict[str, Any]]
     """Makes the server's own envelope around a value."""
 

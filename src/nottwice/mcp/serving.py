@@ -13,11 +13,13 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ClassVar
 
+from nottwice import adapters
 from nottwice.errors import NottwiceError
 from nottwice.guard.ledger import AnyStore, ledger_of
+from nottwice.mcp import results
 from nottwice.mcp.connection import Answered, ClientConnection
 from nottwice.mcp.guard import AskClient, Send, ToolGuard
-from nottwice.mcp.plans import ToolPlans
+from nottwice.mcp.plans import OwnTool, ToolPlans
 from nottwice.mcp.settings import read_tools
 from nottwice.model.records import frozen_record
 
@@ -71,6 +73,10 @@ class ToolServer:
         guard, pipe = await self._opened()
         if request.is_disconnected is None:
             await pipe.heard()
+        plan = self.plans.plan_of(str(request.params.get("name")))
+        if plan.own is not None and plan.kind == "passed":
+            return await _read(plan.own, request.params.get("arguments"))
+        if request.is_disconnected is None:
             answered = await _made(guard, request, pipe.connection)
             pipe.returned(answered)
             return answered.result
@@ -98,9 +104,18 @@ class ToolServer:
         return self._guard, self._pipe
 
 
-async def _made(
-    guard: ToolGuard, request: ServedRequest, connection: ClientConnection
-) -> Answered:
+async def _read(own: OwnTool, arguments: Any) -> dict[str, Any]:
+    """Call a function without effects. The server would call it outside of a run, and fail."""
+    function, given = own.function.fn, arguments if isinstance(arguments, Mapping) else {}
+    try:
+        if own.function.tool.is_async:
+            return own.result_of(await function(**given))
+        return own.result_of(await asyncio.to_thread(function, **given))
+    except Exception as error:
+        return results.told(adapters.text_for_model(error))
+
+
+async def _made(guard: ToolGuard, request: ServedRequest, connection: ClientConnection) -> Answered:
     return await guard.call(request.params, request.send, connection=connection, ask=request.ask)
 
 

@@ -25,6 +25,7 @@ LISTS = (("mcpServers",), ("servers",), ("mcp", "servers"))
 """Under which names a client keeps its servers: ``mcp.json`` of VS Code has the second one, and its
 ``settings.json`` the third."""
 URL_KEYS = ("url", "serverUrl", "httpUrl")
+MOST_NAME_CHARACTERS = 60
 _UNUSUAL = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -181,7 +182,7 @@ def _proxy_name(server: _Server, project: str | None, taken: set[str]) -> str:
     if server.project is not None:
         project = PurePosixPath(server.project).name
     spelled = [_UNUSUAL.sub("-", one).strip("-.") for one in (project or "", server.name)]
-    plain = "-".join(filter(None, spelled)) or "server"
+    plain = "-".join(filter(None, spelled))[:MOST_NAME_CHARACTERS] or "server"
     name, number = plain, 2
     while name in taken:
         name, number = f"{plain}-{number}", number + 1
