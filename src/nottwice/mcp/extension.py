@@ -22,7 +22,7 @@ from nottwice.adapters import REPEAT
 from nottwice.guard.ledger import AnyStore
 from nottwice.mcp.guard import RpcFailed
 from nottwice.mcp.plans import OwnTool
-from nottwice.mcp.sdk import asking, disconnection, wire
+from nottwice.mcp.sdk import asking, disconnection, model_of, wire
 from nottwice.mcp.serving import NAME, ServedRequest, ToolServer
 
 Context = ServerRequestContext[Any, Any]
@@ -73,7 +73,7 @@ class Nottwice(Extension):
             result = await self._served.call(handled.request())
         except RpcFailed as failed:
             raise handled.error or failed from None
-        return handled.result if result is handled.sent else result
+        return handled.result if result is handled.sent else model_of(result)
 
     async def __call__(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Hear every message, and show ``nottwice_repeat`` in the tool list. A middleware."""

@@ -17,7 +17,7 @@ from fastmcp.tools.base import InputRequiredToolResult, ToolResult
 from nottwice.guard.ledger import AnyStore
 from nottwice.mcp.guard import RpcFailed
 from nottwice.mcp.plans import OwnTool
-from nottwice.mcp.sdk import asking, disconnection, wire
+from nottwice.mcp.sdk import asking, disconnection, model_of, wire
 from nottwice.mcp.serving import NAME, ServedRequest, ToolServer
 
 Params = mcp_types.CallToolRequestParams
@@ -146,10 +146,10 @@ def _sent(result: ToolResult) -> dict[str, Any]:
 
 def _result(sent: dict[str, Any]) -> ToolResult:
     """Return what FastMCP needs to send a result."""
-    if sent.get("resultType") == "input_required":
-        asked = mcp_types.InputRequiredResult.model_validate(sent)
-        return InputRequiredToolResult(asked)
-    return ToolResult.from_mcp_result(mcp_types.CallToolResult.model_validate(sent))
+    model = model_of(sent)
+    if isinstance(model, mcp_types.InputRequiredResult):
+        return InputRequiredToolResult(model)
+    return ToolResult.from_mcp_result(model)
 
 
 def _http(context: MiddlewareContext[Any]) -> Any:

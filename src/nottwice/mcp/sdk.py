@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from mcp.server.session import ServerSession
-from mcp_types import RequestId
+from mcp_types import CallToolResult, InputRequiredResult, RequestId
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel
 
@@ -18,6 +18,13 @@ def wire(given: Any) -> dict[str, Any]:
     if isinstance(given, BaseModel):
         return given.model_dump(by_alias=True, mode="json", exclude_none=True)
     return dict(given or {})
+
+
+def model_of(result: dict[str, Any]) -> CallToolResult | InputRequiredResult:
+    """Return the model of a result of ``tools/call``."""
+    if result.get("resultType") == "input_required":
+        return InputRequiredResult.model_validate(result)
+    return CallToolResult.model_validate(result)
 
 
 def asking(session: ServerSession, request_id: RequestId | None) -> AskClient | None:
