@@ -7,12 +7,16 @@ answer was written, when the client sent something, and how the connection ended
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Any
 
+from nottwice.errors import StoreError
 from nottwice.model.records import frozen_record
 
 if TYPE_CHECKING:
     from nottwice.mcp.guard import ToolGuard
+
+log = logging.getLogger("nottwice")
 
 
 @frozen_record(frozen=True, slots=True)
@@ -64,18 +68,22 @@ class ClientConnection:
 
         Call it before the client's message is handled. Durable: when it returns.
         """
-        arrived, self._written = self._written, []
-        if not arrived:
-            return
+        arrived = list(self._written)
         ended = [
             (one.call_key, one.generation, one.number) for one in arrived if one.is_over_on_arrival
         ]
-        try:
-            if ended:
+        if ended:
+            try:
                 await asyncio.to_thread(self._guard.arrivals.end, ended)
-        finally:
-            for one in arrived:
-                self.lost(one)
+            except StoreError as error:
+                # The message is handled all the same: reads need no ledger, and effects find out
+                # themselves. This is noted with the next message.
+                log.warning("it could not be noted which answers arrived: %s", error)
+                return
+        for one in arrived:
+            if one in self._written:
+                self._written.remove(one)
+            self.lost(one)
 
     async def closed(self, *, orderly: bool) -> None:
         """Note that the connection has ended. ``orderly``: the client has read everything."""

@@ -1,4 +1,4 @@
-"""What of a tool's result is kept, and how does it become a result again? (P270)
+"""What of a tool's result is kept, and how does it become a result again? (P275)
 
 A receipt holds the tool's own value and not the envelope of the protocol, because a person may have
 to type it into ``nottwice decide``: the text of a single text block, or the structured content. The

@@ -1,4 +1,4 @@
-"""Protect the tools of an MCP server: `nottwice proxy` (P270 to P276)."""
+"""Protect the tools of an MCP server: `nottwice proxy` (P270 to P275)."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import itertools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from nottwice.mcp.connection import Answered, Occurrence
+from nottwice.mcp.connection import Answered, ClientConnection, Occurrence
 from nottwice.mcp.guard import MODERN, NotSent, RpcFailed, ToolGuard
 from nottwice.mcp.proxy import messages
 from nottwice.mcp.proxy.messages import Message, id_key
@@ -29,14 +29,15 @@ _ENDED = {
     "code": messages.SERVER_ENDED,
     "message": "The MCP server ended before it answered. It is started again.",
 }
-ToClient = Callable[[bytes], Awaitable[None]]
+ToClient = Callable[[bytes], Awaitable[bool]]
+"""Writes a line to the client. False: it was not written."""
 
 
 class _ClientCall:
     """A call that a client waits for, unless it has cancelled it."""
 
-    def __init__(self, message: Message, line: bytes) -> None:
-        self.message, self.line = message, line
+    def __init__(self, message: Message, line: bytes, connection: ClientConnection) -> None:
+        self.message, self.line, self.connection = message, line, connection
         self.sent_as: str | None = None
         """The id under which it was sent to the server."""
         self.occurrence: Occurrence | None = None
@@ -89,16 +90,27 @@ class Relay:
 
     # From the client
 
-    async def from_client(self, line: bytes) -> None:
-        """Handle a line of the client. What was answered before has arrived."""
-        await self.connection.heard()
+    async def from_client(self, line: bytes, connection: ClientConnection | None = None) -> None:
+        """Handle a line of a client. What was answered before on its connection has arrived."""
+        connection = connection or self.connection
+        await connection.heard()
         try:
             found = messages.read_line(line)
         except ValueError:
             await self._forward(line)
             return
         for message in found:
-            await self._handle(message, line if len(found) == 1 else messages.written(message))
+            one = line if len(found) == 1 else messages.written(message)
+            await self._handle(message, one, connection)
+
+    def dropped(self, request_id: Any) -> bool:
+        """Note that the client does not wait for a call any more. False: it is no call of ours."""
+        call = self._calls.pop(id_key(request_id), None)
+        if call is not None:
+            # The effect may have begun, so the call itself continues, and its receipt is kept.
+            call.is_cancelled = True
+            call.connection.lost(call.occurrence)
+        return call is not None
 
     async def client_closed(self, *, orderly: bool) -> None:
         """Finish the calls under way, then end the server."""
@@ -108,7 +120,7 @@ class Relay:
         await self.connection.closed(orderly=orderly)
         await self._upstream.close()
 
-    async def _handle(self, message: Message, line: bytes) -> None:
+    async def _handle(self, message: Message, line: bytes, connection: ClientConnection) -> None:
         method = message.get("method")
         if messages.is_answer(message):
             asked = self._questions.pop(str(message.get("id")), None)
@@ -119,7 +131,7 @@ class Relay:
         elif method == messages.CANCELLED:
             line = self._cancel(message) or line
         elif method == messages.CALL and messages.is_request(message):
-            self._calls[id_key(message["id"])] = call = _ClientCall(message, line)
+            self._calls[id_key(message["id"])] = call = _ClientCall(message, line, connection)
             task = asyncio.create_task(self._call(call))
             self._making.add(task)
             task.add_done_callback(self._making.discard)
@@ -159,13 +171,8 @@ class Relay:
     def _cancel(self, message: Message) -> bytes | None:
         """Stop waiting for a call that the client cancels. Returns what to tell the server."""
         params = messages.params_of(message)
-        call = self._calls.pop(id_key(params.get("requestId")), None)
-        if call is None:
-            return None
-        # The effect may have begun, so the call itself goes on, and its receipt is kept.
-        call.is_cancelled = True
-        self.connection.lost(call.occurrence)
-        if call.sent_as is None:
+        call = self._calls.get(id_key(params.get("requestId")))
+        if call is None or not self.dropped(params.get("requestId")) or call.sent_as is None:
             return None
         asked = self._asked.get(call.sent_as)
         if asked is not None:
@@ -188,7 +195,7 @@ class Relay:
             answered = await self._guard.call(
                 params,
                 lambda sent: self._ask_server(messages.CALL, sent, call=call),
-                connection=self.connection,
+                connection=call.connection,
                 ask=ask,
                 begun=call.begun,
             )
@@ -200,9 +207,11 @@ class Relay:
                 del self._calls[id_key(request_id)]
         if call.is_cancelled:
             return
-        await self._tell(reply)
-        if answered is not None:
-            self.connection.written(answered)
+        is_written = await self._tell(reply)
+        if answered is not None and is_written:
+            call.connection.written(answered)
+        elif answered is not None:
+            call.connection.lost(answered.occurrence)
 
     async def _learn(self, params: Mapping[str, Any]) -> None:
         """Ask the server for its tools, in the client's version of the protocol."""
@@ -349,12 +358,11 @@ class Relay:
         for request in forwarded.values():
             await self._tell(messages.failure(request["id"], _ENDED))
 
-    async def _tell(self, message: Message) -> None:
-        await self._write(messages.written(message))
+    async def _tell(self, message: Message) -> bool:
+        return await self._write(messages.written(message))
 
-    async def _write(self, line: bytes) -> None:
-        if not self._client_gone:
-            await self._to_client(line)
+    async def _write(self, line: bytes) -> bool:
+        return not self._client_gone and await self._to_client(line)
 
 
 def _give_up(asked: asyncio.Future[Message]) -> None:

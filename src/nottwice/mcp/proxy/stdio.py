@@ -63,11 +63,14 @@ class _Output:
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
 
-    async def write(self, line: bytes) -> None:
+    async def write(self, line: bytes) -> bool:
+        """Write a line. False: the client is gone."""
         async with self._lock:
-            # A client that is gone is noticed at its closed input.
-            with contextlib.suppress(OSError):
+            try:
                 await asyncio.to_thread(_write_all, line)
+            except OSError:
+                return False
+            return True
 
 
 def _write_all(line: bytes) -> None:
