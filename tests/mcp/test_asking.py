@@ -130,3 +130,14 @@ def test_an_approval_is_asked_for_in_its_own_words(tmp_path: Path) -> None:
         shop.close()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("typed", "value"),
+    [('{"charged": 4}', {"charged": 4}), ("[1]", [1]), ("7", "7"), ("{oops", "{oops")],
+)
+def test_an_object_that_was_typed_into_the_form_is_one(typed: str, value: Any) -> None:
+    said = {"action": "accept", "content": {"answer": "It happened", "result": typed}}
+    payload = asking.payload_of("1c6a9990", said)
+    assert payload is not None
+    assert payload["nottwice"]["result"] == value

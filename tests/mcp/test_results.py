@@ -55,6 +55,13 @@ def test_what_has_no_simpler_form_is_kept_whole(
     assert result_of(value_of(result, schema), schema) == result
 
 
+def test_what_lacks_the_promised_form_is_an_error_that_says_that_it_happened() -> None:
+    result = result_of("paid, I think", CHARGED)
+    assert result["isError"] is True
+    assert result["content"][0] == text("paid, I think")
+    assert "This happened, and was not done again" in result["content"][1]["text"]
+
+
 def test_a_value_that_only_looks_like_content_is_a_value() -> None:
     value = {"content": ["a"]}
     assert result_of(value, CHARGED)["structuredContent"] == value

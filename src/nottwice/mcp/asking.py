@@ -6,6 +6,8 @@ older ones get ``elicitation/create``. A client that can do neither gets the tex
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -98,7 +100,7 @@ def payload_of(review_id: str, given: object) -> dict[str, Any] | None:
     match content.get("answer"):
         case "It happened":
             result = content.get("result")
-            result = result if isinstance(result, str) and result else _NOT_KNOWN
+            result = _typed(result) if isinstance(result, str) and result else _NOT_KNOWN
             return happened(result).payload(review_id, by=BY, why=why)
         case "It did not happen: send it again":
             return did_not_happen().payload(review_id, by=BY, why=why)
@@ -107,6 +109,15 @@ def payload_of(review_id: str, given: object) -> dict[str, Any] | None:
         case "Reject: do not do it":
             return adapters.reject(review_id, by=BY, why=why)
     return None
+
+
+def _typed(text: str) -> Any:
+    """Return what a person typed into the form: an object or a list as JSON, else the text."""
+    with contextlib.suppress(ValueError):
+        value = json.loads(text)
+        if isinstance(value, dict | list):
+            return value
+    return text
 
 
 def without_our_answer(params: Mapping[str, Any]) -> dict[str, Any]:

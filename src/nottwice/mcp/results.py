@@ -14,6 +14,10 @@ from typing import Any
 Result = dict[str, Any]
 """A result of ``tools/call`` as JSON has it."""
 _KEPT = ("content", "structuredContent")
+_FORMLESS = (
+    "[nottwice] This happened, and was not done again. What is above was typed by a person, and "
+    "does not have the form that the tool promises."
+)
 
 
 def value_of(result: Result, output_schema: Mapping[str, Any] | None) -> Any:
@@ -38,6 +42,9 @@ def result_of(value: Any, output_schema: Mapping[str, Any] | None) -> Result:
         return result
     if _wraps(output_schema):
         value = {"result": value}
+    if not isinstance(value, Mapping):
+        # Clients refuse a result without the form that the tool promises, unless it is an error.
+        return {**with_note(result, _FORMLESS), "isError": True}
     return {**result, "structuredContent": value}
 
 
