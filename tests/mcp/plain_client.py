@@ -1,7 +1,11 @@
-"""A client of MCP on stdio that starts real servers and can be told to vanish."""
+"""A client of MCP on stdio that starts real servers.
+
+    python -m tests.mcp.plain_client FOLDER FD      makes one call, then waits to be killed
+"""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -41,6 +45,7 @@ class PlainClient:
         *,
         capabilities: dict[str, Any] | None = None,
         hello: bool = True,
+        pass_fds: Sequence[int] = (),
     ) -> None:
         self._errors = (folder / "stderr").open("ab")
         self.folder = folder
@@ -50,6 +55,7 @@ class PlainClient:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             cwd=folder,
+            pass_fds=pass_fds,
             env={**os.environ, "XDG_CONFIG_HOME": str(folder / "config"), "HOME": str(folder)},
         )
         self._numbers = itertools.count(1)
@@ -110,15 +116,6 @@ class PlainClient:
         self._finish()
         return code
 
-    def vanish(self) -> None:
-        """End as a client that is killed: the kernel closes all its pipes at the same time."""
-        assert self.process.stdin is not None
-        # The reading thread must not keep the pipe open.
-        os.dup2(os.open(os.devnull, os.O_RDONLY), self._output())
-        self.process.stdin.close()
-        self.process.wait(LIMIT_SECONDS)
-        self._finish()
-
     def kill(self) -> None:
         """Kill the server's process, or the proxy's."""
         os.kill(self.process.pid, signal.SIGKILL)
@@ -128,18 +125,12 @@ class PlainClient:
     def errors(self) -> str:
         return (self.folder / "stderr").read_text()
 
-    def _output(self) -> int:
-        assert self.process.stdout is not None
-        return self.process.stdout.fileno()
-
     def _finish(self) -> None:
         self._reading.join(LIMIT_SECONDS)
         for stream in (self.process.stdin, self.process.stdout, self._errors):
             assert stream is not None
-            try:
+            with contextlib.suppress(BrokenPipeError):
                 stream.close()
-            except BrokenPipeError:
-                pass
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -152,6 +143,27 @@ class PlainClient:
                 self.others.put(message)
         for waiting in self._answers.values():
             waiting.put(None)
+
+
+def vanishing_client(folder: Path) -> None:
+    """Make a call in a client that is killed when it has the answer. Return when all is gone.
+
+    If the server holds the call, the client is killed before it has the answer. One that is killed
+    closes all its pipes at once, which a thread cannot imitate.
+    """
+    reading, writing = os.pipe()
+    words = [sys.executable, "-m", "tests.mcp.plain_client", str(folder), str(writing)]
+    client = subprocess.Popen(words, pass_fds=(writing,), cwd=ROOT, stdout=subprocess.PIPE)
+    os.close(writing)
+    assert client.stdout is not None
+    assert client.stdout.readline().strip() == b"ready"
+    client.kill()
+    client.wait()
+    client.stdout.close()
+    (folder / "hold").unlink(missing_ok=True)
+    # The proxy has the other end, too: nothing is read before it is gone.
+    assert os.read(reading, 1) == b""
+    os.close(reading)
 
 
 def effects(folder: Path) -> list[Any]:
@@ -169,3 +181,15 @@ def wait_for_effects(folder: Path, count: int) -> None:
     while len(effects(folder)) < count:
         assert time.monotonic() < until, "the server did nothing"
         time.sleep(0.005)
+
+
+if __name__ == "__main__":
+    place = Path(sys.argv[1])
+    started = PlainClient(proxy_command(place), place, pass_fds=[int(sys.argv[2])])
+    number = started.begin_call("charge", cents=4)
+    if (place / "hold").exists():
+        wait_for_effects(place, 1)
+    else:
+        started.wait_for(number)
+    print("ready", flush=True)
+    signal.pause()

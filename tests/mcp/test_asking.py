@@ -102,7 +102,9 @@ def test_an_answer_decides_only_in_clear_words(
 def test_a_client_that_cannot_show_a_form_gets_the_text(shop: Shop) -> None:
     async def main() -> None:
         client = await in_doubt(shop)
-        assert "STOPPED" in await client.call("charge", meta={MODERN: "2026-07-28"}, cents=4)
+        told = await client.begin("charge", meta={MODERN: "2026-07-28"}, cents=4)
+        assert "STOPPED" in texts(told)
+        assert told.result["resultType"] == "complete", "this protocol wants it in every result"
 
     asyncio.run(main())
 

@@ -1,4 +1,4 @@
-"""What a person said about the tools of a server is read strictly, and nothing is guessed (P271)."""
+"""What a person said about a server's tools is read strictly, and nothing is guessed (P271)."""
 
 from __future__ import annotations
 

@@ -49,7 +49,9 @@ class DoubtQuestion:
         }
 
 
-def question_of(error: RunBlocked) -> DoubtQuestion | None:
+def question_of(
+    error: RunBlocked, tool: str, arguments: Mapping[str, Any]
+) -> DoubtQuestion | None:
     """Return the question about a call that waits for a person. None: it has no review."""
     review_id = getattr(error, "review_id", None)
     if review_id is None:
@@ -66,20 +68,17 @@ def question_of(error: RunBlocked) -> DoubtQuestion | None:
             "type": "string",
             "title": "If it happened: what did it return? You may leave this empty.",
         }
-    message = f"{title} {_about(error)}"
+    message = f"{title} {_about(error, written_call(tool, arguments))}"
     schema = {"type": "object", "properties": properties, "required": ["answer"]}
     return DoubtQuestion(review_id, {"mode": "form", "message": message, "requestedSchema": schema})
 
 
-def _about(error: RunBlocked) -> str:
-    call = error.facts.get("call")
-    if not isinstance(call, Call):
-        return "See the review in nottwice."
-    shown = written_call(call.tool, call.args)
+def _about(error: RunBlocked, shown: str) -> str:
     if isinstance(error, ApprovalNeeded):
         return f"{shown} waits for your approval."
-    at = f"{utc(call.started_at):%H:%M:%S} UTC"
-    return f"{shown} was sent at {at}, and no answer was recorded. Look there before you answer."
+    call = error.facts.get("call")
+    at = f" at {utc(call.started_at):%H:%M:%S} UTC" if isinstance(call, Call) else ""
+    return f"{shown} was sent{at}, and no answer was recorded. Look there before you answer."
 
 
 def asked_review(params: Mapping[str, Any]) -> str | None:

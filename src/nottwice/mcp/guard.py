@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from nottwice import adapters
@@ -141,6 +142,21 @@ class ToolGuard:
             return Answered(await send(dict(params)))
         plan = self.plans.plan_of(str(params.get("name")))
         asked = _read(params, plan)
+        answered = await self._answered(asked, plan, send, connection, ask, begun)
+        if asked.is_modern and "resultType" not in answered.result:
+            return replace(answered, result={"resultType": "complete", **answered.result})
+        return answered
+
+    async def _answered(
+        self,
+        asked: _Asked,
+        plan: ToolPlan,
+        send: Send,
+        connection: ClientConnection,
+        ask: AskClient | None,
+        begun: Callable[[Occurrence], None] | None,
+    ) -> Answered:
+        """Make a call. What stops it is told to the model."""
         while True:
             try:
                 return await self._call(asked, plan, send, connection, ask, begun)
@@ -299,8 +315,6 @@ class _Attempt:
         result = self._plan.result_of(made.value)
         if made.replayed and "content" in result:
             result = results.with_note(result, self._note(made))
-        if self._asked.is_modern:
-            result = {"resultType": "complete", **result}
         return Answered(result, self._occurrence)
 
     def _note(self, made: CallResult[Any]) -> str:
@@ -321,8 +335,10 @@ class _Attempt:
 
     async def _pause(self, error: RunBlocked) -> Answered | None:
         """Ask the client's user, or stop the call. None: it is decided, make the call again."""
-        question = asking.question_of(error) if self._guard.decides_in_client else None
-        if question is not None and not self._was_asked:
+        question = None
+        if self._guard.decides_in_client and not self._was_asked:
+            question = asking.question_of(error, self._plan.spec.name, self._asked.arguments)
+        if question is not None:
             self._was_asked = True
             if self._asked.is_modern and self._asked.can_ask:
                 return Answered(question.as_result())

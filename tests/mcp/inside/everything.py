@@ -36,27 +36,27 @@ def embedded(uri: str) -> EmbeddedResource:
     return EmbeddedResource(type="resource", resource=text)
 
 
-@server.tool()
+@server.tool(description="Simple text.")
 def test_simple_text() -> str:
     return "This is a simple text response for testing."
 
 
-@server.tool()
+@server.tool(description="Image content.")
 def test_image_content() -> list[ImageContent]:
     return [ImageContent(type="image", data=PIXEL, mime_type="image/png")]
 
 
-@server.tool()
+@server.tool(description="Audio content.")
 def test_audio_content() -> list[AudioContent]:
     return [AudioContent(type="audio", data=SOUND, mime_type="audio/wav")]
 
 
-@server.tool()
+@server.tool(description="Embedded resource.")
 def test_embedded_resource() -> list[EmbeddedResource]:
     return [embedded("test://embedded-resource")]
 
 
-@server.tool()
+@server.tool(description="Multiple content types.")
 def test_multiple_content_types() -> list[TextContent | ImageContent | EmbeddedResource]:
     return [
         TextContent(type="text", text="Multiple content types test:"),
@@ -65,7 +65,7 @@ def test_multiple_content_types() -> list[TextContent | ImageContent | EmbeddedR
     ]
 
 
-@server.tool()
+@server.tool(description="Tool with logging.")
 async def test_tool_with_logging(context: Context) -> str:
     for text in ("Tool execution started", "Tool processing data", "Tool execution completed"):
         await context.info(text)
@@ -73,7 +73,7 @@ async def test_tool_with_logging(context: Context) -> str:
     return "Logged."
 
 
-@server.tool()
+@server.tool(description="Tool with progress.")
 async def test_tool_with_progress(context: Context) -> str:
     for progress in (0, 50, 100):
         await context.report_progress(progress, 100, f"{progress} of 100")
@@ -81,12 +81,12 @@ async def test_tool_with_progress(context: Context) -> str:
     return "Done."
 
 
-@server.tool()
+@server.tool(description="Error handling.")
 def test_error_handling() -> str:
     raise ValueError("This tool intentionally returns an error for testing")
 
 
-@server.tool()
+@server.tool(description="Sampling.")
 async def test_sampling(prompt: str, context: Context) -> str:
     asked = SamplingMessage(role="user", content=TextContent(type="text", text=prompt))
     said = await context.session.create_message(messages=[asked], max_tokens=100)
@@ -98,7 +98,7 @@ class User(BaseModel):
     email: str = Field(description="The user's address")
 
 
-@server.tool()
+@server.tool(description="Elicitation.")
 async def test_elicitation(message: str, context: Context) -> str:
     said = await context.elicit(message=message, schema=User)
     return f"User response: {said.action} {getattr(said, 'data', None)}"
@@ -111,13 +111,13 @@ class Defaults(BaseModel):
     verified: bool = Field(default=True)
 
 
-@server.tool()
+@server.tool(description="Elicitation sep1034 defaults.")
 async def test_elicitation_sep1034_defaults(context: Context) -> str:
     said = await context.elicit(message="Please say", schema=Defaults)
     return f"Elicitation completed: {said.action}"
 
 
-@server.tool()
+@server.tool(description="Reconnection.")
 async def test_reconnection(context: Context) -> str:
     await context.close_sse_stream()
     await asyncio.sleep(0.1)
@@ -144,23 +144,23 @@ def template(id: str) -> str:
     return f'{{"id": "{id}", "templateTest": true, "data": "Data for ID: {id}"}}'
 
 
-@server.prompt()
+@server.prompt(description="Simple prompt.")
 def test_simple_prompt() -> str:
     return "This is a simple prompt for testing."
 
 
-@server.prompt()
+@server.prompt(description="Prompt with arguments.")
 def test_prompt_with_arguments(arg1: str, arg2: str) -> str:
     return f"Prompt with arguments: arg1='{arg1}', arg2='{arg2}'"
 
 
-@server.prompt()
+@server.prompt(description="Prompt with embedded resource.")
 def test_prompt_with_embedded_resource(resourceUri: str) -> list[UserMessage]:
     text = TextContent(type="text", text="Please process the embedded resource above.")
     return [UserMessage(embedded(resourceUri)), UserMessage(text)]
 
 
-@server.prompt()
+@server.prompt(description="Prompt with image.")
 def test_prompt_with_image() -> list[UserMessage]:
     image = ImageContent(type="image", data=PIXEL, mime_type="image/png")
     return [UserMessage(image), UserMessage(TextContent(type="text", text="Please analyze."))]

@@ -22,6 +22,9 @@ from nottwice.mcp.proxy.upstream import CommandFailed, Upstream, UpstreamGone
 
 DRAIN_SECONDS = 60.0
 """How long calls under way may take after the client has closed its side."""
+ANSWER_SECONDS = 5.0
+"""How long the server may take to answer other requests after that."""
+_LOOK_SECONDS = 0.02
 CANCEL_SECONDS = 10.0
 """How long a server may take to answer a call that the client has cancelled."""
 _REPLAYED = ("logging/setLevel", "resources/subscribe")
@@ -112,11 +115,23 @@ class Relay:
             call.connection.lost(call.occurrence)
         return call is not None
 
-    async def client_closed(self, *, orderly: bool) -> None:
-        """Finish the calls under way, then end the server."""
-        self._client_gone = True
+    async def drain(self, *, client_reads: bool) -> None:
+        """Finish what is under way, after the client has closed its side.
+
+        ``client_reads``: it still reads, so it gets the answers.
+        """
+        self._client_gone = not client_reads
         if self._making:
             await asyncio.wait(self._making, timeout=DRAIN_SECONDS)
+        if client_reads:
+            loop = asyncio.get_running_loop()
+            until = loop.time() + ANSWER_SECONDS
+            while self._forwarded and self._upstream.is_running() and loop.time() < until:
+                await asyncio.sleep(_LOOK_SECONDS)
+
+    async def close(self, *, orderly: bool) -> None:
+        """End the server. ``orderly``: the client has read everything."""
+        self._client_gone = True
         await self.connection.closed(orderly=orderly)
         await self._upstream.close()
 

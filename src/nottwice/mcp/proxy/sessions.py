@@ -175,7 +175,8 @@ class _HttpClient:
         self._listening = None
 
     async def close(self, *, orderly: bool) -> None:
-        await self.relay.client_closed(orderly=orderly)
+        await self.relay.drain(client_reads=False)
+        await self.relay.close(orderly=orderly)
         for exchange in [*self._waiting.values(), self._listening]:
             if exchange is not None:
                 await exchange.end()

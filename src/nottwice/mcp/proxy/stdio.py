@@ -25,6 +25,7 @@ from nottwice.mcp.proxy.upstream import CommandFailed
 _INPUT, _OUTPUT = 0, 1
 _DEATH_SECONDS = 0.2
 """How long the kernel may take to close all pipes of a client that was killed."""
+_LOOKS = 5
 
 
 async def serve(guard: ToolGuard, command: Sequence[str], *, say: Callable[[str], None]) -> int:
@@ -53,7 +54,11 @@ async def serve(guard: ToolGuard, command: Sequence[str], *, say: Callable[[str]
             break
         await relay.from_client(line)
     ended.cancel()
-    await relay.client_closed(orderly=await _has_read_everything())
+    # A client that ends in order closes our input and reads until our end. One that was killed has
+    # closed both: what it read last may not have been saved.
+    await asyncio.sleep(_DEATH_SECONDS)
+    await relay.drain(client_reads=_is_read())
+    await relay.close(orderly=await _has_read_everything())
     return 0
 
 
@@ -95,22 +100,29 @@ def _read(lines: asyncio.Queue[bytes | None], loop: asyncio.AbstractEventLoop) -
 
 
 async def _has_read_everything() -> bool:
-    """Whether the client that closed our input still reads our output, and has read all of it.
+    """Whether the client still reads our output, and has read all of it."""
+    for _ in range(_LOOKS):
+        if not _is_read():
+            return False
+        if _unread_bytes() == 0:
+            return True
+        await asyncio.sleep(_DEATH_SECONDS)
+    return False
 
-    A client that ends in order closes our input and waits for our end. One that was killed has
-    closed both: what it read last may not have been saved.
-    """
-    await asyncio.sleep(_DEATH_SECONDS)
+
+def _is_read() -> bool:
     poll = select.poll()
     poll.register(_OUTPUT, 0)
-    if any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0)):
-        return False
+    return not any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0))
+
+
+def _unread_bytes() -> int:
     # Some clients connect sockets instead of pipes.
     is_socket = stat.S_ISSOCK(os.fstat(_OUTPUT).st_mode)
     try:
         asked = termios.TIOCOUTQ if is_socket else termios.FIONREAD
         unread = fcntl.ioctl(_OUTPUT, asked, struct.pack("i", 0))
     except OSError:
-        # It is no pipe, so nothing is known to be unread.
-        return True
-    return bool(struct.unpack("i", unread)[0] == 0)
+        # It is a file, so nothing is known to be unread.
+        return 0
+    return int(struct.unpack("i", unread)[0])
