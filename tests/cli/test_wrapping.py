@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from nottwice.cli import wrapping
+from nottwice.cli.inputs.settings import Settings
 from nottwice.cli.main import main
 from tests.mcp.clients.samples import DESKTOP, VSCODE
 
@@ -39,7 +41,7 @@ def at_a_terminal(monkeypatch: pytest.MonkeyPatch, *, yes: bool) -> list[Any]:
             return True
 
     monkeypatch.setattr(click, "confirm", confirm)
-    monkeypatch.setattr(wrapping.sys, "stdin", Terminal())
+    monkeypatch.setattr(sys, "stdin", Terminal())
     return asked
 
 
@@ -85,11 +87,11 @@ def test_a_person_is_asked_and_a_no_changes_nothing(
 ) -> None:
     asked = at_a_terminal(monkeypatch, yes=False)
     with click.Context(click.Command("proxy")), pytest.raises(click.exceptions.Exit):
-        wrapping.edit_client(wrapping.Settings(), str(file))
+        wrapping.edit_client(Settings(), str(file))
     assert len(asked) == 1
     assert file.read_text() == DESKTOP
     at_a_terminal(monkeypatch, yes=True)
-    wrapping.edit_client(wrapping.Settings(), str(file))
+    wrapping.edit_client(Settings(), str(file))
     assert file.read_text() != DESKTOP
 
 

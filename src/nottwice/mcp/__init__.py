@@ -1,8 +1,8 @@
 """MCP servers on a nottwice ledger.
 
 ``guard`` is the core that the proxy, the server extension and the middleware share. It imports no
-SDK: a proxy for stdio needs none. ``Nottwice`` and ``NottwiceToolMiddleware`` import theirs when they
-are used: ``pip install 'nottwice[mcp]'`` or ``'nottwice[fastmcp]'``.
+SDK: a proxy for stdio needs none. ``Nottwice`` and ``NottwiceToolMiddleware`` import theirs when
+they are used: ``pip install 'nottwice[mcp]'`` or ``'nottwice[fastmcp]'``.
 """
 
 from __future__ import annotations

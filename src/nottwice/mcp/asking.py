@@ -49,9 +49,7 @@ class DoubtQuestion:
         }
 
 
-def question_of(
-    error: RunBlocked, tool: str, arguments: Mapping[str, Any]
-) -> DoubtQuestion | None:
+def question_of(error: RunBlocked, tool: str, arguments: Mapping[str, Any]) -> DoubtQuestion | None:
     """Return the question about a call that waits for a person. None: it has no review."""
     review_id = getattr(error, "review_id", None)
     if review_id is None:

@@ -1,4 +1,4 @@
-"""The extension for servers of the MCP SDK: ``MCPServer("shop", extensions=[Nottwice("shop.db")])``.
+"""The extension for servers of the MCP SDK: ``MCPServer("shop", extensions=[Nottwice(...)])``.
 
 The SDK gives an extension the calls of tools and nothing else. What the tools are, their
 annotations and schemas, the server knows, and the extension finds it behind the handler that the
@@ -7,14 +7,16 @@ SDK passes. As a middleware it also sees the tool list, and can add ``nottwice_r
 
 from __future__ import annotations
 
+import functools
 import inspect
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from mcp.server import MCPServer
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.extension import Extension
+from mcp.server.runner import ServerRunner
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolRequestParams
 
@@ -25,7 +27,7 @@ from nottwice.mcp.plans import OwnTool
 from nottwice.mcp.sdk import asking, disconnection, model_of, wire
 from nottwice.mcp.serving import NAME, ServedRequest, ToolServer
 
-Context = ServerRequestContext[Any, Any]
+Context: TypeAlias = ServerRequestContext[Any, Any]
 log = logging.getLogger("nottwice")
 
 
@@ -67,7 +69,8 @@ class Nottwice(Extension):
         self, params: CallToolRequestParams, ctx: Context, call_next: CallNext
     ) -> HandlerResult:
         """Make a call once. The SDK calls this."""
-        await self._learn(params.name, call_next)
+        if params.name not in self._looked_up:
+            await self._learn(call_next)
         handled = _Handled(params, ctx, call_next)
         try:
             result = await self._served.call(handled.request())
@@ -82,6 +85,8 @@ class Nottwice(Extension):
             plans.shows_repeat = True
             plans.forget()
             self._looked_up = set()
+        if not self._looked_up:
+            await self._learn(call_next)
         if ctx.method != "tools/call" and ctx.request is None:
             await self._served.heard()
         result = await call_next(ctx)
@@ -91,9 +96,7 @@ class Nottwice(Extension):
             return {**result, "tools": shown}
         return result
 
-    async def _learn(self, tool: str, call_next: CallNext) -> None:
-        if tool in self._looked_up:
-            return
+    async def _learn(self, call_next: CallNext) -> None:
         plans = self._served.plans
         server = _server_behind(call_next)
         if server is None:
@@ -140,15 +143,21 @@ class _Handled:
 
 
 def _server_behind(handler: Callable[..., Any]) -> MCPServer[Any] | None:
-    """Return the server whose handler this is. The SDK nests handlers in closures."""
+    """Return the server whose handler this is. The SDK nests handlers in each other."""
     found: list[Any] = [handler]
     for one in found:
-        owner = getattr(one, "__self__", None)
-        if isinstance(owner, MCPServer):
-            return owner
-        if inspect.isfunction(one):
-            values = inspect.getclosurevars(one).nonlocals.values()
-            found += [value for value in values if callable(value) and value not in found]
+        if isinstance(getattr(one, "__self__", None), MCPServer):
+            server: MCPServer[Any] = one.__self__
+            return server
+        inner: list[Any] = []
+        if isinstance(one, functools.partial):
+            inner = list(one.args)
+        elif isinstance(one, ServerRunner):
+            entry = one.server.get_request_handler("tools/call")
+            inner = [] if entry is None else [entry.handler]
+        elif inspect.isfunction(one):
+            inner = list(inspect.getclosurevars(one).nonlocals.values())
+        found += [value for value in inner if all(value is not known for known in found)]
     return None
 
 

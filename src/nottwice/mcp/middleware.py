@@ -1,4 +1,4 @@
-"""The middleware for servers of FastMCP: ``FastMCP("shop", middleware=[NottwiceToolMiddleware(...)])``.
+"""The middleware for servers of FastMCP: ``middleware=[NottwiceToolMiddleware("shop.db")]``.
 
 FastMCP shows a middleware every message, the tool list and the tools themselves. A tool that fails
 raises here, and FastMCP makes the error result of it. Put it last: it must be the innermost one.

@@ -5,8 +5,8 @@ lost_answers   No person classed it. Its intent and receipt are written. The rec
                equal call only while the first answer may not have arrived.
 once           A person classed it: once per ``fresh`` for equal arguments.
 
-A function that was protected by ``nt.tool`` keeps its own words (P283). It is called itself, because
-the handler of a server would call it outside of a run.
+A function that was protected by ``nt.tool`` keeps its own words (P283). It is called itself,
+because the handler of a server would call it outside of a run.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from nottwice.adapters import REPEAT, ToolSpec, declare
-from nottwice.guard.attached.calling import AnyTool
-from nottwice.guard.declare import AsyncTool, SyncTool
 from nottwice.mcp import results
 from nottwice.mcp.settings import ToolSettings
 from nottwice.model import values
@@ -40,7 +38,8 @@ _REPEAT_SCHEMA = {
 class OwnTool:
     """A tool of a server in this process that was protected by ``nt.tool``."""
 
-    function: SyncTool[..., Any] | AsyncTool[..., Any]
+    function: Any
+    """What ``nt.tool`` returned. A type checker would take it for a method of this class."""
     result_of: Callable[[Any], dict[str, Any]]
     """Makes the server's own envelope around a value."""
 
@@ -62,8 +61,8 @@ class ToolPlan:
     """The function, if it was protected by ``nt.tool``."""
 
     @property
-    def callee(self) -> AnyTool:
-        """What is called."""
+    def callee(self) -> Any:
+        """What is called: ``handle.call(plan.callee, ...)``."""
         return self.spec if self.own is None else self.own.function
 
     def result_of(self, value: Any) -> dict[str, Any]:
@@ -163,10 +162,12 @@ class ToolPlans:
             output_schema=output if isinstance(output, Mapping) else None,
         )
         own = self._own.get(tool)
+        if own is not None and not own.function.tool.replay_class.effectful:
+            return replace(plan, kind="passed", own=own)
         if own is not None:
             return replace(
                 plan,
-                kind="once" if own.function.tool.replay_class.effectful else "passed",
+                kind="once",
                 fresh_seconds=(said or _UNSAID).fresh_seconds,
                 can_repeat=self.shows_repeat and _takes_a_parameter(listed),
                 own=own,

@@ -120,9 +120,7 @@ def test_a_server_that_is_killed_during_a_call_does_not_make_it_again(
 
 
 @pytest.mark.parametrize("framework", ["sdk", "fastmcp"])
-def test_without_protection_the_same_kill_makes_two_effects(
-    framework: str, tmp_path: Path
-) -> None:
+def test_without_protection_the_same_kill_makes_two_effects(framework: str, tmp_path: Path) -> None:
     """The control."""
     shop = Shop(framework, "stdio", tmp_path, protected=False)
     asyncio.run(killed_during_a_call(shop))

@@ -120,7 +120,7 @@ def test_only_a_classed_tool_gains_the_parameter_for_a_repeat(framework: str, st
 def test_an_ordinary_server_behaves_as_without_nottwice(framework: str, store: Path) -> None:
     disk = Disk()
     write = [("write", {"text": text}) for text in ("v1", "v2", "v1")]
-    read = ("read", {})
+    read: tuple[str, dict[str, Any]] = ("read", {})
     found = Server(framework, store, disk.tools).calls(
         read, write[0], read, write[1], write[2], read
     )
@@ -183,6 +183,9 @@ def test_a_function_protected_by_nt_tool_keeps_its_own_words(framework: str, sto
 
     tools: Tools = {"refund": refund, "look": look}
     server = Server(framework, store, tools)
+    shown = {one["name"]: set(one["input_schema"]["properties"]) for one in server.listed()}
+    repeat = set() if framework == "sdk" else {"nottwice_repeat"}
+    assert shown == {"refund": {"order_id"} | repeat, "look": {"order_id"}}
     first, second = server.calls(*[("refund", {"order_id": 7})] * 2)
     assert first.structured_content == second.structured_content == {"refunded": 7}
     assert len(texts(first)) == 1

@@ -1,7 +1,7 @@
 """A server as its author runs it: ``python -m tests.mcp.inside.server_program FRAMEWORK ...``.
 
-The words: sdk or fastmcp, stdio or a port, the ledger (empty: bare), and the file that stands for the
-world. ``charge`` waits for a file beside it, so that a test can kill the process during a call.
+The words: sdk or fastmcp, stdio or a port, the ledger (empty: bare), and the file that stands for
+the world. ``charge`` waits for a file beside it, so that a test can kill the process during a call.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The servers that the tests in this folder play with, made with the real frameworks.
 
 A driver plays a scene of the adapter suite: server and client in one process, which dies with the
-server. MCP has no model: the client calls what the script says, each reply's calls at the same time.
+server. MCP has no model: the client calls what the script says, a reply's calls at the same time.
 """
 
 from __future__ import annotations
