@@ -1,7 +1,7 @@
 """Where do tests find the real MCP SDK and FastMCP? In an environment of their own.
 
-The first run builds `.venv-mcp` (about a minute), later ones use it again. The tests in `inside/` run
-there, with the pytest of that environment; a failure shows what they printed.
+The first run builds `.venv-mcp` (about a minute), later ones use it again. The tests in `inside/`
+run there, with the pytest of that environment; a failure shows what they printed.
 """
 
 from __future__ import annotations

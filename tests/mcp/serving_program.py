@@ -48,7 +48,7 @@ class Shop:
         }
 
 
-def tool_server(store: Path, **options: Any) -> ToolServer:
+def tool_server(store: Any, **options: Any) -> ToolServer:
     given = {
         "tools": None,
         "name": "shop",
@@ -57,7 +57,7 @@ def tool_server(store: Path, **options: Any) -> ToolServer:
         "shows_repeat": True,
         **options,
     }
-    server = ToolServer(str(store), **given)
+    server = ToolServer(store, **given)
     server.plans.learn(
         [
             {

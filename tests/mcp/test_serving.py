@@ -235,8 +235,8 @@ def test_a_deliberate_repeat_is_made(store: Path, shop: Shop) -> None:
 
 def test_the_client_names_the_run(store: Path, shop: Shop) -> None:
     meta = {"_meta": {"nottwice/run": "ticket-7"}}
-    playing(lambda: call(tool_server(store), shop, params=meta))
     with nt.Ledger(store) as ledger:
+        playing(lambda: call(tool_server(ledger), shop, params=meta))
         assert [run.id for run in ledger.runs()] == ["ticket-7"]
 
 

@@ -309,7 +309,9 @@ class Relay:
         elif messages.is_request(message) and self._client_gone:
             gone = {"code": messages.SERVER_ENDED, "message": "The client has closed."}
             with contextlib.suppress(UpstreamGone):
-                await self._upstream.write(messages.written(messages.failure(message["id"], gone)))
+                await self._upstream.write(
+                    messages.written(messages.failure(message["id"], gone))
+                )
             return
         await self._write(line)
 
