@@ -55,11 +55,12 @@ def test_what_has_no_simpler_form_is_kept_whole(
     assert result_of(value_of(result, schema), schema) == result
 
 
-def test_what_lacks_the_promised_form_is_an_error_that_says_that_it_happened() -> None:
-    result = result_of("paid, I think", CHARGED)
-    assert result["isError"] is True
-    assert result["content"][0] == text("paid, I think")
-    assert "This happened, and was not done again" in result["content"][1]["text"]
+def test_what_a_person_typed_fits_the_schema_or_is_only_a_text() -> None:
+    assert result_of('{"charged": 4}', CHARGED)["structuredContent"] == {"charged": 4}
+    in_words = result_of("It happened.", CHARGED)
+    assert "structuredContent" not in in_words
+    assert in_words["isError"] is True
+    assert result_of("It happened.", WRAPPED)["structuredContent"] == {"result": "It happened."}
 
 
 def test_a_value_that_only_looks_like_content_is_a_value() -> None:

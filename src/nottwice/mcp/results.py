@@ -14,10 +14,6 @@ from typing import Any
 Result = dict[str, Any]
 """A result of ``tools/call`` as JSON has it."""
 _KEPT = ("content", "structuredContent")
-_FORMLESS = (
-    "[nottwice] This happened, and was not done again. What is above was typed by a person, and "
-    "does not have the form that the tool promises."
-)
 
 
 def value_of(result: Result, output_schema: Mapping[str, Any] | None) -> Any:
@@ -40,12 +36,12 @@ def result_of(value: Any, output_schema: Mapping[str, Any] | None) -> Result:
     result: Result = {"content": [{"type": "text", "text": text}]}
     if output_schema is None:
         return result
-    if _wraps(output_schema):
-        value = {"result": value}
-    if not isinstance(value, Mapping):
-        # Clients refuse a result without the form that the tool promises, unless it is an error.
-        return {**with_note(result, _FORMLESS), "isError": True}
-    return {**result, "structuredContent": value}
+    structured = {"result": value} if _wraps(output_schema) else _object_in(value)
+    if structured is None:
+        # A person said what happened in words. Without structured content, clients accept such a
+        # tool's result only as an error.
+        return {**result, "isError": True}
+    return {**result, "structuredContent": structured}
 
 
 def with_note(result: Result, note: str) -> Result:
@@ -73,16 +69,16 @@ def text_in(result: Result) -> str:
 def _own_values(result: Result) -> list[Any]:
     """Return what the tool itself may have returned, the simplest form first."""
     found: list[Any] = []
-    content = result.get("content")
-    if isinstance(content, list) and len(content) == 1 and isinstance(content[0], Mapping):
-        text = content[0].get("text")
-        if isinstance(text, str):
-            found.append(text)
     if "structuredContent" in result:
         structured = result["structuredContent"]
         if isinstance(structured, Mapping) and set(structured) == {"result"}:
             found.append(structured["result"])
         found.append(structured)
+    content = result.get("content")
+    if isinstance(content, list) and len(content) == 1 and isinstance(content[0], Mapping):
+        text = content[0].get("text")
+        if isinstance(text, str):
+            found.append(text)
     return found
 
 
@@ -91,6 +87,16 @@ def _is_content(given: Any) -> bool:
     return isinstance(given, list) and all(
         isinstance(one, Mapping) and isinstance(one.get("type"), str) for one in given
     )
+
+
+def _object_in(value: Any) -> Any:
+    """Return an object, which a person may have typed as text. None: it is none."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return None
+    return value if isinstance(value, Mapping) else None
 
 
 def _wraps(schema: Mapping[str, Any]) -> bool:
