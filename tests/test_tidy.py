@@ -39,6 +39,8 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "src/nottwice/model/tally.py": "tests/store/test_tally.py: stores count it",
     "src/nottwice/store/postgres/store.py": _POSTGRES,
     "src/nottwice/store/postgres/visits.py": "tests/postgres/test_visits.py: it needs a server",
+    "src/nottwice/mcp/proxy/forwarding.py": "tests/mcp/test_with_sdk.py: it needs an HTTP client",
+    "src/nottwice/mcp/proxy/upstream.py": "tests/mcp/proxy/test_relay.py: as a part of it",
     "src/nottwice/mcp/sdk.py": "tests/mcp/test_extension.py: with the SDK that it is about",
     "src/nottwice/langchain/statements.py": "tests/langchain/test_rows.py: rows executes them",
     "src/nottwice/store/postgres/batch.py": "tests/postgres/test_batch.py: it needs a server",

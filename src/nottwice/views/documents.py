@@ -42,6 +42,7 @@ from nottwice.views.outcomes import (
     SealReport,
     SentDocument,
     SentEvent,
+    SettingsWritten,
     ShownCase,
     SmokeReport,
     TalkOutcome,
@@ -86,6 +87,7 @@ DOCUMENTS: dict[str, type[Any]] = {
     "gc": RemovalView,
     "backup": BackupView,
     "key": KeyMade,
+    "proxy --init": SettingsWritten,
 }
 
 # What those documents are made of, under the word that "see ..." in a meaning refers to.

@@ -341,6 +341,14 @@ class KeyMade:
     key: Annotated[str, "the key, in base64"]
 
 
+@frozen_record(frozen=True, slots=True, kw_only=True)
+class SettingsWritten:
+    """A configuration of an MCP proxy, for a person to correct."""
+
+    path: Annotated[str, "the file that was written"]
+    tools: Annotated[list[str], "the tools that the server has"]
+
+
 def shown_case(ledger: Ledger, case: CaseView, commands: Sequence[str]) -> ShownCase:
     """A case with the commands that decide it."""
     return ShownCase(ledger=ledger.location, commands=tuple(commands), **_fields(case))

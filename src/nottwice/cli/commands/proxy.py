@@ -9,9 +9,10 @@ import click
 
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.render.output import show_json, show_line, show_note
+from nottwice.views.outcomes import SettingsWritten
 
 
-@click.command(cls=Command, context_settings={"ignore_unknown_options": False})
+@click.command(cls=Command)
 @click.option("--name", metavar="NAME", help="The server's name: of its ledger and its tools.")
 @click.option(
     "--config",
@@ -108,9 +109,9 @@ def proxy(
     )
     if not init:
         sys.exit(run_proxy(options))
-    path = write_settings(options)
+    path, tools = write_settings(options)
     if settings.as_json:
-        show_json({"written": str(path)})
+        show_json(SettingsWritten(path=str(path), tools=tools))
         return
     show_line(f"Wrote {path}")
     show_note("Please correct it: say what a second run of each tool does.")

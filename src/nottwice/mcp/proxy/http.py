@@ -51,7 +51,7 @@ def serve_http(guard: ToolGuard, options: ProxyOptions) -> int:
     async def serve() -> None:
         front = _front(guard, options)
         config = uvicorn.Config(
-            _application(front),
+            application_of(front),
             log_level="warning",
             lifespan="off",
             timeout_graceful_shutdown=_GRACE_SECONDS,
@@ -75,9 +75,11 @@ def _front(guard: ToolGuard, options: ProxyOptions) -> Front:
     return CommandFront(guard, options.command, say=say)
 
 
-def _application(
+def application_of(
     front: Front,
 ) -> Callable[[Mapping[str, Any], exchange.Receive, exchange.Send], Awaitable[None]]:
+    """Return the ASGI application of a front. It serves this machine only."""
+
     async def application(
         scope: Mapping[str, Any], receive: exchange.Receive, send: exchange.Send
     ) -> None:

@@ -78,3 +78,5 @@ class _Visitor:
     async def _ended(self) -> None:
         for asked in self._asked.values():
             asked.set_exception(UpstreamGone("it ended"))
+            # It is not awaited yet if the request could not be written.
+            asked.exception()

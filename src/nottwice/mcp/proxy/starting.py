@@ -65,18 +65,23 @@ def run_proxy(options: ProxyOptions) -> int:
         return asyncio.run(serve(guard, options.command, say=say))
 
 
-def write_settings(options: ProxyOptions, *, overwrite: bool = False) -> Path:
-    """Write a configuration from the tool list of the server. Returns its path."""
+def write_settings(options: ProxyOptions) -> tuple[Path, list[str]]:
+    """Write a configuration from the tool list of the server. Returns its path and the tools."""
     path = options.config or places.settings_of_server(options.name)
-    if path.exists() and not overwrite:
+    if path.exists():
         raise UsageError(
             f"{path} exists already and was not changed. Correct it by hand, or write another file "
             "with --config PATH."
         )
-    text = new_settings(options.name, asyncio.run(list_tools(options.command)))
+    if options.url is not None:
+        raise UsageError(
+            f"{options.url} was not asked for its tools: --init starts a command. Nothing was "
+            "written. Write the tables [tools.NAME] by hand."
+        )
+    tools = asyncio.run(list_tools(options.command))
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-    return path
+    path.write_text(new_settings(options.name, tools), encoding="utf-8")
+    return path, [str(tool.get("name")) for tool in tools]
 
 
 def say(text: str) -> None:
@@ -94,6 +99,7 @@ def _configuration(options: ProxyOptions) -> Path | None:
 def _promise(plans: ToolPlans, options: ProxyOptions) -> str:
     """Say what is protected how, as far as it is known before the server has listed its tools."""
     reads = "read-only tools are passed through" if options.trust_annotations else ""
+    if not plans.has_settings:
+        return "; ".join(filter(None, ["lost answers only", reads])) + "."
     others = "; ".join(filter(None, ["other tools: lost answers only", reads]))
-    classed = plans.summary()
-    return f"{classed}; {others}." if plans.has_settings else f"{others.capitalize()}."
+    return f"{plans.summary()}; {others}."
