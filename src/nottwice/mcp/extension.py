@@ -66,19 +66,19 @@ class Nottwice(Extension):
         self._looked_up: set[str] = set()
 
     async def intercept_tool_call(
-        self, params: CallToolRequestParams, ctx: Context, call_next: CallNext
+        self, params: CallToolRequestParams, context: Context, call_next: CallNext
     ) -> HandlerResult:
         """Make a call once. The SDK calls this."""
         if params.name not in self._looked_up:
             await self._learn(call_next)
-        handled = _Handled(params, ctx, call_next)
+        handled = _Handled(params, context, call_next)
         try:
             result = await self._served.call(handled.request())
         except RpcFailed as failed:
             raise handled.error or failed from None
         return handled.result if result is handled.sent else model_of(result)
 
-    async def __call__(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+    async def __call__(self, context: Context, call_next: CallNext) -> HandlerResult:
         """Hear every message, and show ``nottwice_repeat`` in the tool list. A middleware."""
         plans = self._served.plans
         if not plans.shows_repeat:
@@ -87,10 +87,10 @@ class Nottwice(Extension):
             self._looked_up = set()
         if not self._looked_up:
             await self._learn(call_next)
-        if ctx.method != "tools/call" and ctx.request is None:
+        if context.method != "tools/call" and context.request is None:
             await self._served.heard()
-        result = await call_next(ctx)
-        if ctx.method == "tools/list" and isinstance(result, Mapping):
+        result = await call_next(context)
+        if context.method == "tools/list" and isinstance(result, Mapping):
             plans.learn(result.get("tools", ()))
             shown = [plans.shown(tool) for tool in result.get("tools", ())]
             return {**result, "tools": shown}
@@ -114,27 +114,29 @@ class Nottwice(Extension):
 class _Handled:
     """One call, between JSON and the SDK's models."""
 
-    def __init__(self, params: CallToolRequestParams, ctx: Context, call_next: CallNext) -> None:
-        self._params, self._ctx, self._call_next = params, ctx, call_next
+    def __init__(
+        self, params: CallToolRequestParams, context: Context, call_next: CallNext
+    ) -> None:
+        self._params, self._context, self._call_next = params, context, call_next
         self.result: HandlerResult = None
         self.sent: dict[str, Any] | None = None
         self.error: MCPError | None = None
 
     def request(self) -> ServedRequest:
-        ctx, raw = self._ctx, self._ctx.params or {}
+        context, raw = self._context, self._context.params or {}
         params = {**raw, **wire(self._params)}
         if isinstance(raw.get("_meta"), Mapping):
             # The model leaves out what it does not know.
             params["_meta"] = dict(raw["_meta"])
-        ask = asking(ctx.session, ctx.request_id)
-        return ServedRequest(params, self._send, ask, disconnection(ctx.request))
+        ask = asking(context.session, context.request_id)
+        return ServedRequest(params, self._send, ask, disconnection(context.request))
 
     async def _send(self, params: dict[str, Any]) -> dict[str, Any]:
         if self._params.arguments is not None:
             # The SDK passes this very object to the tool.
             self._params.arguments.pop(REPEAT, None)
         try:
-            self.result = await self._call_next(self._ctx)
+            self.result = await self._call_next(self._context)
         except MCPError as error:
             self.error = error
             raise RpcFailed(wire(error.error)) from error

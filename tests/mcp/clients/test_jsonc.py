@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nottwice.errors import UsageError
-from nottwice.mcp.clients.jsonc import DEEPEST, Part, read
+from nottwice.mcp.clients.jsonc import DEEPEST, JsonPart, read
 
 JSON = st.recursive(
     st.none()
@@ -22,7 +22,7 @@ JSON = st.recursive(
 )
 
 
-def plain(part: Part) -> Any:
+def plain(part: JsonPart) -> Any:
     if isinstance(part.value, dict):
         return {name: plain(member.part) for name, member in part.value.items()}
     if isinstance(part.value, list):

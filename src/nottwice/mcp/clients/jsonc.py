@@ -23,17 +23,17 @@ _WORD = re.compile(r"-?[0-9][0-9.eE+-]*|true|false|null")
 
 
 @frozen_record(frozen=True, slots=True)
-class Part:
+class JsonPart:
     """One value, and the text from ``start`` to ``end`` that it is written as."""
 
     value: Any
-    """Text, a number, a truth value or None; of an object its ``Member``s by name; of an array a
-    list of ``Part``."""
+    """Text, a number, a truth value or None; of an object its members by name; of an array a list
+    of its parts."""
     start: int
     end: int
 
     @property
-    def members(self) -> Mapping[str, Member]:
+    def members(self) -> Mapping[str, JsonMember]:
         """The members, if this is an object; otherwise there are none."""
         return self.value if isinstance(self.value, dict) else {}
 
@@ -45,7 +45,7 @@ class Part:
         whole = isinstance(self.value, list) and all(isinstance(one, str) for one in found)
         return found if whole else None
 
-    def find(self, *names: str) -> Part | None:
+    def find(self, *names: str) -> JsonPart | None:
         """Return the value below these names."""
         part = self
         for name in names:
@@ -57,15 +57,15 @@ class Part:
 
 
 @frozen_record(frozen=True, slots=True)
-class Member:
+class JsonMember:
     """A member of an object."""
 
     key_start: int
     """Where its name begins, with the quotation mark."""
-    part: Part
+    part: JsonPart
 
 
-def read(text: str) -> Part:
+def read(text: str) -> JsonPart:
     """Return the value of a text. UsageError says in which line it is not JSON."""
     reader = _Reader(text)
     part = reader.value(reader.skip(0), depth=0)
@@ -84,7 +84,7 @@ class _Reader:
         found = _BLANK.match(self._text, at)
         return at if found is None else found.end()
 
-    def value(self, at: int, *, depth: int) -> Part:
+    def value(self, at: int, *, depth: int) -> JsonPart:
         if depth > DEEPEST:
             raise self.error(at, f"values are nested deeper than {DEEPEST}")
         match self._text[at : at + 1]:
@@ -94,17 +94,17 @@ class _Reader:
                 return self._array(at, depth)
             case '"':
                 text, end = self._quoted(at)
-                return Part(text, at, end)
+                return JsonPart(text, at, end)
         found = _WORD.match(self._text, at)
         if found is None:
             raise self.error(at, "a JSON value should be here")
         try:
-            return Part(json.loads(found.group()), at, found.end())
+            return JsonPart(json.loads(found.group()), at, found.end())
         except ValueError:
             raise self.error(at, f"{found.group()} is not a number") from None
 
-    def _object(self, start: int, depth: int) -> Part:
-        members: dict[str, Member] = {}
+    def _object(self, start: int, depth: int) -> JsonPart:
+        members: dict[str, JsonMember] = {}
         at = self.skip(start + 1)
         while self._text[at : at + 1] != "}":
             name, end = self._quoted(at)
@@ -115,17 +115,17 @@ class _Reader:
             if self._text[colon : colon + 1] != ":":
                 raise self.error(colon, f"a colon should follow {name!r}")
             part = self.value(self.skip(colon + 1), depth=depth + 1)
-            members[name] = Member(at, part)
+            members[name] = JsonMember(at, part)
             at = self._after_comma(part.end, "}")
-        return Part(members, start, at + 1)
+        return JsonPart(members, start, at + 1)
 
-    def _array(self, start: int, depth: int) -> Part:
-        items: list[Part] = []
+    def _array(self, start: int, depth: int) -> JsonPart:
+        items: list[JsonPart] = []
         at = self.skip(start + 1)
         while self._text[at : at + 1] != "]":
             items.append(self.value(at, depth=depth + 1))
             at = self._after_comma(items[-1].end, "]")
-        return Part(items, start, at + 1)
+        return JsonPart(items, start, at + 1)
 
     def _after_comma(self, end: int, closing: str) -> int:
         at = self.skip(end)

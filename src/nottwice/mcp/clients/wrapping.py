@@ -16,7 +16,7 @@ from typing import Literal
 
 from nottwice.errors import UsageError
 from nottwice.mcp.clients import jsonc
-from nottwice.mcp.clients.jsonc import Part
+from nottwice.mcp.clients.jsonc import JsonPart
 from nottwice.model.records import frozen_record
 
 PROGRAM = "nottwice"
@@ -54,7 +54,7 @@ class ConfigurationEdit:
 class _Server:
     name: str
     project: str | None
-    part: Part
+    part: JsonPart
 
     @property
     def words(self) -> list[str] | None:
@@ -123,7 +123,7 @@ def _changed(text: str, edit: Edit) -> ConfigurationEdit:
     return ConfigurationEdit(text, tuple(told))
 
 
-def _servers(root: Part) -> Iterator[_Server]:
+def _servers(root: JsonPart) -> Iterator[_Server]:
     found = False
     for names in LISTS:
         listed = root.find(*names)
@@ -140,7 +140,7 @@ def _servers(root: Part) -> Iterator[_Server]:
         raise UsageError('it names no servers: it has neither "mcpServers" nor "servers"')
 
 
-def _below(listed: Part, project: str | None) -> Iterator[_Server]:
+def _below(listed: JsonPart, project: str | None) -> Iterator[_Server]:
     for name, member in listed.members.items():
         yield _Server(name, project, member.part)
 
@@ -190,7 +190,7 @@ def _proxy_name(server: _Server, project: str | None, taken: set[str]) -> str:
     return name
 
 
-def _names_in_use(root: Part) -> Iterator[str]:
+def _names_in_use(root: JsonPart) -> Iterator[str]:
     """Return the names that servers behind the proxy have already."""
     for server in _servers(root):
         words = server.words or []
@@ -240,7 +240,7 @@ def _unwrapped(text: str, server: _Server, index: int) -> Iterator[_Replacement]
         yield _Replacement(items[0].start, items[own].end, "")
 
 
-def _is_ours(text: str, start: int, args: Part, command_start: int) -> bool:
+def _is_ours(text: str, start: int, args: JsonPart, command_start: int) -> bool:
     """Whether wrap has written the whole array: it is directly in front of the command."""
     between = text[args.end : command_start]
     written = text[start : args.start] == '"args": ' and between.strip() == ","
