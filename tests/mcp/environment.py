@@ -20,6 +20,8 @@ PINNED = [
     "typing-extensions>=4.10",
     "click>=8.1",
     "rich>=13",
+    # For the type checker, which follows the ledger to its drivers.
+    "psycopg[binary]>=3.2",
     "pytest>=8.3",
 ]
 PLACE = ROOT / ".venv-mcp"
