@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import nottwice as nt
-from nottwice.mcp import Answered, ToolGuard, ToolPlans, read_tools
+from nottwice.mcp import ToolAnswer, ToolGuard, ToolPlans, read_tools
 from tests.fakes import FakeClock
 
 TOOLS: list[dict[str, Any]] = [
@@ -71,7 +71,7 @@ class Client:
 
     async def begin(
         self, tool: str, *, meta: Any = None, ask: Any = None, more: Any = None, **given: Any
-    ) -> Answered:
+    ) -> ToolAnswer:
         await self.connection.heard()
         params = {"name": tool, "arguments": given, **(more or {})}
         if meta is not None:
@@ -82,7 +82,7 @@ class Client:
         return answered
 
 
-def texts(answered: Answered) -> str:
+def texts(answered: ToolAnswer) -> str:
     return "\n".join(one["text"] for one in answered.result["content"])
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from nottwice.mcp.connection import Answered, ClientConnection
+from nottwice.mcp.connection import ClientConnection, ToolAnswer
 from nottwice.mcp.guard import NotSent, RpcFailed, ToolGuard
 from nottwice.mcp.plans import ToolPlans
 from nottwice.mcp.settings import ToolSettings, read_tools
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from nottwice.mcp.middleware import NottwiceToolMiddleware
 
 __all__ = [
-    "Answered",
     "ClientConnection",
     "NotSent",
     "Nottwice",
     "NottwiceToolMiddleware",
     "RpcFailed",
+    "ToolAnswer",
     "ToolGuard",
     "ToolPlans",
     "ToolSettings",

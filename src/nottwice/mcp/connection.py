@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from nottwice.errors import StoreError
+from nottwice.mcp.arrivals import Arrivals
 from nottwice.model.records import frozen_record
-
-if TYPE_CHECKING:
-    from nottwice.mcp.guard import ToolGuard
 
 log = logging.getLogger("nottwice")
 
@@ -31,7 +29,7 @@ class Occurrence:
 
 
 @frozen_record(frozen=True, slots=True)
-class Answered:
+class ToolAnswer:
     """What a client gets for a ``tools/call``."""
 
     result: dict[str, Any]
@@ -39,10 +37,20 @@ class Answered:
     """None: whether this answer arrives makes no difference."""
 
 
+class _LiveCalls(Protocol):
+    """The part of a guard that a connection tells about its calls."""
+
+    arrivals: Arrivals
+
+    def live(self, occurrence: Occurrence) -> None: ...
+
+    def not_live(self, occurrence: Occurrence) -> None: ...
+
+
 class ClientConnection:
     """What a client may or may not have received. Made by ``ToolGuard.connect``."""
 
-    def __init__(self, guard: ToolGuard) -> None:
+    def __init__(self, guard: _LiveCalls) -> None:
         self._guard = guard
         self._written: list[Occurrence] = []
         self._open: set[Occurrence] = set()
@@ -52,7 +60,7 @@ class ClientConnection:
         self._open.add(occurrence)
         self._guard.live(occurrence)
 
-    def written(self, answered: Answered) -> None:
+    def written(self, answered: ToolAnswer) -> None:
         """Note that an answer was written. The transport calls it after the write."""
         if answered.occurrence is not None and answered.occurrence in self._open:
             self._written.append(answered.occurrence)

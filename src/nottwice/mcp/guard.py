@@ -15,6 +15,9 @@ from typing import Any
 
 from nottwice import adapters
 from nottwice.adapters import REPEAT, CallResult, Handle
+from nottwice.engine.asks import Doing, Read
+from nottwice.engine.drivers import drive_async
+from nottwice.engine.session import Session
 from nottwice.errors import (
     Ambiguous,
     NottwiceError,
@@ -27,7 +30,7 @@ from nottwice.errors import (
 from nottwice.guard.ledger import Ledger
 from nottwice.mcp import asking, results
 from nottwice.mcp.arrivals import Arrivals
-from nottwice.mcp.connection import Answered, ClientConnection, Occurrence
+from nottwice.mcp.connection import ClientConnection, Occurrence, ToolAnswer
 from nottwice.mcp.plans import ToolPlan, ToolPlans
 from nottwice.model import values
 from nottwice.model.records import frozen_record
@@ -130,7 +133,7 @@ class ToolGuard:
         connection: ClientConnection,
         ask: AskClient | None = None,
         begun: Callable[[Occurrence], None] | None = None,
-    ) -> Answered:
+    ) -> ToolAnswer:
         """Make a call of a client once, and return what to answer.
 
         ``params``: of ``tools/call``. ``ask``: how to ask a client of an older protocol. ``begun``
@@ -139,7 +142,7 @@ class ToolGuard:
         when it returns.
         """
         if self.is_passed(params):
-            return Answered(await send(dict(params)))
+            return ToolAnswer(await send(dict(params)))
         plan = self.plans.plan_of(str(params.get("name")))
         asked = _read(params, plan)
         answered = await self._answered(asked, plan, send, connection, ask, begun)
@@ -155,21 +158,21 @@ class ToolGuard:
         connection: ClientConnection,
         ask: AskClient | None,
         begun: Callable[[Occurrence], None] | None,
-    ) -> Answered:
+    ) -> ToolAnswer:
         """Make a call. What stops it is told to the model."""
         while True:
             try:
                 return await self._call(asked, plan, send, connection, ask, begun)
             except RunRemoved as error:
                 if asked.run_id is not None:
-                    return Answered(results.told(f"[nottwice] Nothing was done. {error.message}"))
+                    return ToolAnswer(results.told(f"[nottwice] Nothing was done. {error.message}"))
                 key = self._key(asked, plan)
                 over = await asyncio.to_thread(self.arrivals.find, key)
                 await asyncio.to_thread(self.arrivals.renew, key, over.generation)
             except RunBusy:
-                return Answered(results.told(_BUSY))
+                return ToolAnswer(results.told(_BUSY))
             except NottwiceError as error:
-                return Answered(results.told(_stopped(error)))
+                return ToolAnswer(results.told(_stopped(error)))
 
     async def _call(
         self,
@@ -179,7 +182,7 @@ class ToolGuard:
         connection: ClientConnection,
         ask: AskClient | None,
         begun: Callable[[Occurrence], None] | None,
-    ) -> Answered:
+    ) -> ToolAnswer:
         key = self._key(asked, plan)
         generation = (await asyncio.to_thread(self.arrivals.find, key)).generation
         run_id = asked.run_id or _own_run(self.plans.name, key, generation)
@@ -216,7 +219,7 @@ class ToolGuard:
                 # An equal call on another task was faster.
                 continue
             if state.status == "receipt" and state.at is not None:
-                if not is_once and self._is_waited_for(state.holder_id, handle):
+                if not is_once and await _is_waited_for(state.holder_id, handle.session):
                     elsewhere.add(number)
                     continue
                 if is_once and fresh is not None and handle.now - state.at > fresh:
@@ -230,13 +233,6 @@ class ToolGuard:
     def _live_in(self, place: tuple[str, int], plan: ToolPlan) -> set[int]:
         """Return the occurrences that clients of this process wait for, or just got."""
         return set() if plan.kind == "once" else self._live.get(place, set())
-
-    def _is_waited_for(self, holder_id: str | None, handle: Handle) -> bool:
-        """Whether another process made the call and still lives, so that its client has it."""
-        session = handle.session
-        if holder_id is None or holder_id == session.holder.holder_id:
-            return False
-        return session.store.life_of(holder_id) is Life.ALIVE
 
     def _key(self, asked: _Asked, plan: ToolPlan) -> str:
         what = [plan.spec.name, plan.spec.identity_of(asked.arguments), asked.repeat, asked.run_id]
@@ -266,7 +262,7 @@ class _Attempt:
         self._error: RpcFailed | None = None
         self._was_asked = False
 
-    async def made(self) -> Answered:
+    async def made(self) -> ToolAnswer:
         """Make the call, as often as its review is decided on the way."""
         await self._use_answer()
         while True:
@@ -282,8 +278,8 @@ class _Attempt:
                 if self._error is not None:
                     raise self._error from error
                 if self._result is not None:
-                    return Answered(self._result)
-                return Answered(results.told(adapters.text_for_model(error)))
+                    return ToolAnswer(self._result)
+                return ToolAnswer(results.told(adapters.text_for_model(error)))
 
     async def _call(self) -> CallResult[Any]:
         plan = self._plan
@@ -309,13 +305,13 @@ class _Attempt:
             raise Permanent("it asks for input first, and has not been done")
         return results.value_of(result, self._plan.output_schema)
 
-    def _answered(self, made: CallResult[Any]) -> Answered:
+    def _answered(self, made: CallResult[Any]) -> ToolAnswer:
         if not made.replayed and self._result is not None:
-            return Answered(self._result, self._occurrence)
+            return ToolAnswer(self._result, self._occurrence)
         result = self._plan.result_of(made.value)
         if made.replayed and "content" in result:
             result = results.with_note(result, self._note(made))
-        return Answered(result, self._occurrence)
+        return ToolAnswer(result, self._occurrence)
 
     def _note(self, made: CallResult[Any]) -> str:
         if self._plan.kind == "once":
@@ -333,7 +329,7 @@ class _Attempt:
         said = given.get(asking.NAME) if isinstance(given, Mapping) else None
         await self._decide(review_id, said)
 
-    async def _pause(self, error: RunBlocked) -> Answered | None:
+    async def _pause(self, error: RunBlocked) -> ToolAnswer | None:
         """Ask the client's user, or stop the call. None: it is decided, make the call again."""
         question = None
         if self._guard.decides_in_client and not self._was_asked:
@@ -341,13 +337,13 @@ class _Attempt:
         if question is not None:
             self._was_asked = True
             if self._asked.is_modern and self._asked.can_ask:
-                return Answered(question.as_result())
+                return ToolAnswer(question.as_result())
             if self._ask is not None:
                 said = await self._ask(question.params)
                 if await self._decide(question.review_id, said):
                     return None
         text = adapters.text_for_model(error)
-        return Answered(results.told(text, review_id=getattr(error, "review_id", None)))
+        return ToolAnswer(results.told(text, review_id=getattr(error, "review_id", None)))
 
     async def _decide(self, review_id: str, said: object) -> bool:
         payload = asking.payload_of(review_id, said)
@@ -379,6 +375,18 @@ def _read(params: Mapping[str, Any], plan: ToolPlan) -> _Asked:
         is_modern=MODERN in meta,
         can_ask=isinstance(able, Mapping) and "elicitation" in able,
     )
+
+
+async def _is_waited_for(holder_id: str | None, session: Session) -> bool:
+    """Whether another process made the call and still lives, so that its client has it."""
+    if holder_id is None or holder_id == session.holder.holder_id:
+        return False
+    return await drive_async(_lives(holder_id), session)
+
+
+def _lives(holder_id: str) -> Doing[bool]:
+    life: Life = yield Read(lambda store: store.life_of(holder_id))
+    return life is Life.ALIVE
 
 
 def _label(asked: _Asked, number: int) -> str | None:

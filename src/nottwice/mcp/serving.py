@@ -17,7 +17,7 @@ from nottwice import adapters
 from nottwice.errors import NottwiceError
 from nottwice.guard.ledger import AnyStore, ledger_of
 from nottwice.mcp import results
-from nottwice.mcp.connection import Answered, ClientConnection
+from nottwice.mcp.connection import ClientConnection, ToolAnswer
 from nottwice.mcp.guard import AskClient, Send, ToolGuard
 from nottwice.mcp.plans import OwnTool, ToolPlans
 from nottwice.mcp.settings import read_tools
@@ -115,7 +115,9 @@ async def _read(own: OwnTool, arguments: Any) -> dict[str, Any]:
         return results.told(adapters.text_for_model(error))
 
 
-async def _made(guard: ToolGuard, request: ServedRequest, connection: ClientConnection) -> Answered:
+async def _made(
+    guard: ToolGuard, request: ServedRequest, connection: ClientConnection
+) -> ToolAnswer:
     return await guard.call(request.params, request.send, connection=connection, ask=request.ask)
 
 
@@ -124,9 +126,9 @@ class _Pipe:
 
     def __init__(self, connection: ClientConnection) -> None:
         self.connection = connection
-        self._returned: list[tuple[Answered, asyncio.Task[Any] | None]] = []
+        self._returned: list[tuple[ToolAnswer, asyncio.Task[Any] | None]] = []
 
-    def returned(self, answered: Answered) -> None:
+    def returned(self, answered: ToolAnswer) -> None:
         """Note that the SDK has an answer. It writes it before the task of the request ends."""
         if answered.occurrence is not None:
             self._returned.append((answered, asyncio.current_task()))
@@ -152,7 +154,7 @@ class _HttpAnswer:
 
     _marking: ClassVar[set[asyncio.Task[None]]] = set()
 
-    def __init__(self, connection: ClientConnection, answered: Answered) -> None:
+    def __init__(self, connection: ClientConnection, answered: ToolAnswer) -> None:
         self._connection, self._answered = connection, answered
 
     def watch(self) -> None:

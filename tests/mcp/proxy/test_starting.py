@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from nottwice.errors import UsageError
-from nottwice.mcp.proxy.starting import ProxyOptions, run_proxy, write_settings
+from nottwice.mcp.proxy.places import ProxyOptions
+from nottwice.mcp.proxy.starting import run_proxy, write_settings
 from nottwice.mcp.settings import ToolSettings, read_file
 from tests.mcp.plain_client import server_command
 
@@ -35,10 +36,10 @@ def test_a_url_needs_a_port_of_its_own(tmp_path: Path, monkeypatch: pytest.Monke
     given = ProxyOptions("shop", (url,), store=str(tmp_path / "shop.db"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     with pytest.raises(UsageError, match="--http PORT"):
-        run_proxy(given)
+        run_proxy(given, say=print)
 
 
 def test_a_configuration_that_is_named_must_exist(tmp_path: Path) -> None:
     given = ProxyOptions("shop", ("true",), str(tmp_path / "a.db"), tmp_path / "absent.toml")
     with pytest.raises(UsageError, match="--init"):
-        run_proxy(given)
+        run_proxy(given, say=print)

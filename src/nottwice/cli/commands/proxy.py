@@ -95,8 +95,8 @@ def proxy(
             "The command that starts the server is missing. Nothing was started. Example: nottwice "
             "proxy --name pay -- npx pay-mcp"
         )
-    from nottwice.mcp.proxy.places import name_of
-    from nottwice.mcp.proxy.starting import ProxyOptions, run_proxy, write_settings
+    from nottwice.mcp.proxy.places import ProxyOptions, name_of
+    from nottwice.mcp.proxy.starting import run_proxy, write_settings
 
     options = ProxyOptions(
         name=name_of(name, command),
@@ -108,7 +108,7 @@ def proxy(
         decide_in_client=let_client_decide,
     )
     if not init:
-        sys.exit(run_proxy(options))
+        sys.exit(run_proxy(options, say=lambda text: show_note(f"nottwice proxy: {text}")))
     path, tools = write_settings(options)
     if settings.as_json:
         show_json(SettingsWritten(path=str(path), tools=tools))

@@ -14,7 +14,7 @@ from nottwice.errors import UsageError
 from nottwice.mcp.guard import ToolGuard
 from nottwice.mcp.proxy import exchange
 from nottwice.mcp.proxy.exchange import Exchange
-from nottwice.mcp.proxy.starting import ProxyOptions, say
+from nottwice.mcp.proxy.places import ProxyOptions
 
 _GRACE_SECONDS = 5
 _LOCAL = ("localhost", "127.0.0.1", "[::1]")
@@ -30,7 +30,7 @@ class Front(Protocol):
         """Finish the calls under way, and end what was started."""
 
 
-def serve_http(guard: ToolGuard, options: ProxyOptions) -> int:
+def serve_http(guard: ToolGuard, options: ProxyOptions, *, say: Callable[[str], None]) -> int:
     """Serve until the process is told to stop. Returns the exit code."""
     try:
         import uvicorn
@@ -49,7 +49,7 @@ def serve_http(guard: ToolGuard, options: ProxyOptions) -> int:
     say(f"{options.name}: http://{options.host}:{listening.getsockname()[1]}/mcp")
 
     async def serve() -> None:
-        front = _front(guard, options)
+        front = _front(guard, options, say)
         config = uvicorn.Config(
             application_of(front),
             log_level="warning",
@@ -65,7 +65,7 @@ def serve_http(guard: ToolGuard, options: ProxyOptions) -> int:
     return 0
 
 
-def _front(guard: ToolGuard, options: ProxyOptions) -> Front:
+def _front(guard: ToolGuard, options: ProxyOptions, say: Callable[[str], None]) -> Front:
     if options.url is not None:
         from nottwice.mcp.proxy.forwarding import UrlFront
 

@@ -10,7 +10,7 @@ from typing import Any
 from nottwice.errors import UsageError
 from nottwice.mcp.proxy import messages
 from nottwice.mcp.proxy.messages import Message
-from nottwice.mcp.proxy.upstream import CommandFailed, Upstream, UpstreamGone
+from nottwice.mcp.proxy.upstream import CommandFailed, ServerProcess, UpstreamGone
 
 _LIMIT_SECONDS = 60.0
 _HELLO = {
@@ -38,7 +38,7 @@ class _Visitor:
     """A client that asks for the tools and leaves."""
 
     def __init__(self, command: Sequence[str]) -> None:
-        self._upstream = Upstream(command, self._heard, self._ended)
+        self._upstream = ServerProcess(command, self._heard, self._ended, say=lambda text: None)
         self._numbers = itertools.count(1)
         self._asked: dict[Any, asyncio.Future[Message]] = {}
 

@@ -1,4 +1,4 @@
-"""Where are the ledger and the configuration of a proxied server? In the user's own folders.
+"""What was a proxy told, and where are its ledger and configuration? In the user's own folders.
 
 Desktop clients start servers in folders that nobody chose, so nothing is kept in the current one.
 """
@@ -11,8 +11,31 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nottwice.errors import UsageError
+from nottwice.model.records import frozen_record
 
 _MOST_NAME_CHARACTERS = 60
+
+
+@frozen_record(frozen=True, slots=True)
+class ProxyOptions:
+    """What ``nottwice proxy`` was told."""
+
+    name: str
+    command: tuple[str, ...]
+    """The server's command, or its URL alone."""
+    store: str | None = None
+    config: Path | None = None
+    port: int | None = None
+    host: str = "127.0.0.1"
+    trust_annotations: bool = True
+    decide_in_client: bool = False
+
+    @property
+    def url(self) -> str | None:
+        """The server's URL, if it is not a command."""
+        first = self.command[0]
+        is_url = len(self.command) == 1 and first.startswith(("http://", "https://"))
+        return first if is_url else None
 
 
 def name_of(name: str | None, command: Sequence[str]) -> str:

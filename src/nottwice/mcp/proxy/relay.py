@@ -14,11 +14,11 @@ import itertools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from nottwice.mcp.connection import Answered, ClientConnection, Occurrence
+from nottwice.mcp.connection import ClientConnection, Occurrence, ToolAnswer
 from nottwice.mcp.guard import MODERN, NotSent, RpcFailed, ToolGuard
 from nottwice.mcp.proxy import messages
 from nottwice.mcp.proxy.messages import Message, id_key
-from nottwice.mcp.proxy.upstream import CommandFailed, Upstream, UpstreamGone
+from nottwice.mcp.proxy.upstream import CommandFailed, ServerProcess, UpstreamGone
 
 DRAIN_SECONDS = 60.0
 """How long calls under way may take after the client has closed its side."""
@@ -65,7 +65,7 @@ class Relay:
         self._to_client = to_client
         self._say = say
         self.connection = guard.connect()
-        self._upstream = Upstream(command, self._from_server, self._server_ended)
+        self._upstream = ServerProcess(command, self._from_server, self._server_ended, say=say)
         self._numbers = itertools.count(1)
         self._asked: dict[str, asyncio.Future[Message]] = {}
         """Our own requests to the server, by id."""
@@ -127,7 +127,7 @@ class Relay:
             loop = asyncio.get_running_loop()
             until = loop.time() + ANSWER_SECONDS
             while self._forwarded and self._upstream.is_running() and loop.time() < until:
-                await asyncio.sleep(_LOOK_SECONDS)
+                await self._guard.ledger.clock.pause_async(_LOOK_SECONDS)
 
     async def close(self, *, orderly: bool) -> None:
         """End the server. ``orderly``: the client has read everything."""
@@ -199,7 +199,7 @@ class Relay:
     async def _call(self, call: _ClientCall) -> None:
         """Make one call of the client, and answer it."""
         params, request_id = messages.params_of(call.message), call.message["id"]
-        answered: Answered | None = None
+        answered: ToolAnswer | None = None
         try:
             if not self._guard.plans.knows(str(params.get("name"))):
                 await self._learn(params)

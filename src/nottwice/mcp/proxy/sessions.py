@@ -41,9 +41,9 @@ class CommandFront:
 
     async def handle(self, exchange: Exchange) -> None:
         """Answer one request."""
-        session_id = exchange.headers.get(SESSION)
-        session = self._sessions.get(session_id or "")
-        if session_id is not None and session is None:
+        session_key = exchange.headers.get(SESSION)
+        session = self._sessions.get(session_key or "")
+        if session_key is not None and session is None:
             await exchange.refuse(404, "There is no such session. Begin with initialize.")
         elif exchange.method == "POST":
             await self._post(exchange, session)
@@ -52,7 +52,7 @@ class CommandFront:
         elif exchange.method == "GET":
             await session.listen(exchange)
         elif exchange.method == "DELETE":
-            self._sessions.pop(session_id or "", None)
+            self._sessions.pop(session_key or "", None)
             await exchange.answer(b"", status=204)
             await session.close(orderly=True)
         else:
@@ -85,25 +85,25 @@ class CommandFront:
             await exchange.refuse(502, str(failed_start))
 
     async def _begin_session(self, exchange: Exchange, message: Message) -> None:
-        session_id = uuid.uuid4().hex
-        session = _HttpClient(self._guard, self._command, self._say, session_id)
+        session_key = uuid.uuid4().hex
+        session = _HttpClient(self._guard, self._command, self._say, session_key)
         await session.relay.start()
-        self._sessions[session_id] = session
+        self._sessions[session_key] = session
         loop = asyncio.get_running_loop()
-        loop.call_later(IDLE_SECONDS, self._look_at, session_id, session.used)
+        loop.call_later(IDLE_SECONDS, self._look_at, session_key, session.used)
         await session.post(exchange, message)
 
-    def _look_at(self, session_id: str, used_before: int) -> None:
+    def _look_at(self, session_key: str, used_before: int) -> None:
         """End a session that was not used for long."""
-        session = self._sessions.get(session_id)
-        if session is None:
+        client = self._sessions.get(session_key)
+        if client is None:
             return
         loop = asyncio.get_running_loop()
-        if session.used == used_before and not session.is_busy:
-            del self._sessions[session_id]
-            session.ending = loop.create_task(session.close(orderly=False))
+        if client.used == used_before and not client.is_busy:
+            del self._sessions[session_key]
+            client.ending = loop.create_task(client.close(orderly=False))
         else:
-            loop.call_later(IDLE_SECONDS, self._look_at, session_id, session.used)
+            loop.call_later(IDLE_SECONDS, self._look_at, session_key, client.used)
 
     async def _shared_clients(self) -> _SharedClients:
         async with self._starting:
@@ -122,12 +122,12 @@ class _HttpClient:
         guard: ToolGuard,
         command: Sequence[str],
         say: Callable[[str], None],
-        session_id: str,
+        session_key: str,
     ) -> None:
         self.relay = Relay(guard, command, self._to_client, say=say)
         self.used = 0
         self.ending: asyncio.Task[None] | None = None
-        self._headers = [(SESSION.encode(), session_id.encode())] if session_id else []
+        self._headers = [(SESSION.encode(), session_key.encode())] if session_key else []
         self._waiting: OrderedDict[str, Exchange] = OrderedDict()
         self._tokens: dict[str, str] = {}
         self._listening: Exchange | None = None
@@ -234,9 +234,9 @@ class _SharedClients(_HttpClient):
         guard: ToolGuard,
         command: Sequence[str],
         say: Callable[[str], None],
-        session_id: str,
+        session_key: str,
     ) -> None:
-        super().__init__(guard, command, say, session_id)
+        super().__init__(guard, command, say, session_key)
         self._guard = guard
         self._numbers = itertools.count(1)
         self._given: dict[str, tuple[Any, Any]] = {}

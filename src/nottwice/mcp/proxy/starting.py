@@ -6,7 +6,7 @@ Also ``--init``, which only asks the server for its tools.
 from __future__ import annotations
 
 import asyncio
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from nottwice.errors import UsageError
@@ -15,34 +15,15 @@ from nottwice.mcp.guard import ToolGuard
 from nottwice.mcp.plans import ToolPlans
 from nottwice.mcp.proxy import places
 from nottwice.mcp.proxy.listing import list_tools
+from nottwice.mcp.proxy.places import ProxyOptions
 from nottwice.mcp.settings import new_settings, read_file
-from nottwice.model.records import frozen_record
 
 
-@frozen_record(frozen=True, slots=True)
-class ProxyOptions:
-    """What ``nottwice proxy`` was told."""
+def run_proxy(options: ProxyOptions, *, say: Callable[[str], None]) -> int:
+    """Serve until the client closes. Returns the exit code.
 
-    name: str
-    command: tuple[str, ...]
-    """The server's command, or its URL alone."""
-    store: str | None = None
-    config: Path | None = None
-    port: int | None = None
-    host: str = "127.0.0.1"
-    trust_annotations: bool = True
-    decide_in_client: bool = False
-
-    @property
-    def url(self) -> str | None:
-        """The server's URL, if it is not a command."""
-        first = self.command[0]
-        is_url = len(self.command) == 1 and first.startswith(("http://", "https://"))
-        return first if is_url else None
-
-
-def run_proxy(options: ProxyOptions) -> int:
-    """Serve until the client closes. Returns the exit code."""
+    ``say`` shows a line on standard error: standard output belongs to the protocol.
+    """
     config = _configuration(options)
     settings = read_file(config) if config is not None else {}
     plans = ToolPlans(options.name, settings, trust_annotations=options.trust_annotations)
@@ -53,7 +34,7 @@ def run_proxy(options: ProxyOptions) -> int:
         if options.port is not None:
             from nottwice.mcp.proxy.http import serve_http
 
-            return serve_http(guard, options)
+            return serve_http(guard, options, say=say)
         if options.url is not None:
             raise UsageError(
                 f"{options.url} is a server on HTTP, and its client must speak HTTP to the proxy, "
@@ -82,11 +63,6 @@ def write_settings(options: ProxyOptions) -> tuple[Path, list[str]]:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(new_settings(options.name, tools), encoding="utf-8")
     return path, [str(tool.get("name")) for tool in tools]
-
-
-def say(text: str) -> None:
-    """Say something on standard error: standard output belongs to the protocol."""
-    print(f"nottwice proxy: {text}", file=sys.stderr, flush=True)
 
 
 def _configuration(options: ProxyOptions) -> Path | None:

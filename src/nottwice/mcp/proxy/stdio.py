@@ -18,6 +18,7 @@ import termios
 import threading
 from collections.abc import Callable, Sequence
 
+from nottwice.engine.clock import Clock
 from nottwice.mcp.guard import ToolGuard
 from nottwice.mcp.proxy.relay import Relay
 from nottwice.mcp.proxy.upstream import CommandFailed
@@ -56,9 +57,9 @@ async def serve(guard: ToolGuard, command: Sequence[str], *, say: Callable[[str]
     ended.cancel()
     # A client that ends in order closes our input and reads until our end. One that was killed has
     # closed both: what it read last may not have been saved.
-    await asyncio.sleep(_DEATH_SECONDS)
+    await guard.ledger.clock.pause_async(_DEATH_SECONDS)
     await relay.drain(client_reads=_is_read())
-    await relay.close(orderly=await _has_read_everything())
+    await relay.close(orderly=await _has_read_everything(guard.ledger.clock))
     return 0
 
 
@@ -99,14 +100,14 @@ def _read(lines: asyncio.Queue[bytes | None], loop: asyncio.AbstractEventLoop) -
         loop.call_soon_threadsafe(lines.put_nowait, None)
 
 
-async def _has_read_everything() -> bool:
+async def _has_read_everything(clock: Clock) -> bool:
     """Whether the client still reads our output, and has read all of it."""
     for _ in range(_LOOKS):
         if not _is_read():
             return False
         if _unread_bytes() == 0:
             return True
-        await asyncio.sleep(_DEATH_SECONDS)
+        await clock.pause_async(_DEATH_SECONDS)
     return False
 
 

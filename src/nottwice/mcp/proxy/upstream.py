@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 
 _CHUNK_BYTES = 1 << 16
@@ -28,13 +27,19 @@ class CommandFailed(Exception):
         self.exit_code = exit_code
 
 
-class Upstream:
+class ServerProcess:
     """One server process at a time. ``on_line`` gets each line, ``on_end`` learns of its end."""
 
     def __init__(
-        self, command: Sequence[str], on_line: OnLine, on_end: Callable[[], Awaitable[None]]
+        self,
+        command: Sequence[str],
+        on_line: OnLine,
+        on_end: Callable[[], Awaitable[None]],
+        *,
+        say: Callable[[str], None],
     ) -> None:
         self._command = list(command)
+        self._say = say
         self._on_line, self._on_end = on_line, on_end
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -115,15 +120,10 @@ class Upstream:
         if process.stdin is not None:
             process.stdin.close()
         code = await process.wait()
-        if not self._spoke:
-            # The process is kept for its exit code.
-            print(f"nottwice: the server ended with code {code}.", file=sys.stderr, flush=True)
-        else:
-            print(
-                f"nottwice: the server ended with code {code}. It is started again when it is "
-                "needed.",
-                file=sys.stderr,
-                flush=True,
-            )
+        if self._spoke:
+            self._say(f"the server ended with code {code}. It is started again when it is needed.")
             self._process = None
+        else:
+            # The process is kept for its exit code.
+            self._say(f"the server ended with code {code}.")
         await self._on_end()
