@@ -35,7 +35,7 @@ def said(answer: str, **more: Any) -> dict[str, Any]:
     return {"action": "accept", "content": {"answer": answer, **more}}
 
 
-def test_without_leave_nobody_is_asked(tmp_path: Path) -> None:
+def test_without_leave_no_user_is_asked(tmp_path: Path) -> None:
     async def main() -> None:
         shop = Shop(tmp_path / "shop.db", charge="unsafe_on_replay")
         client = await in_doubt(shop)

@@ -159,7 +159,7 @@ def _write_backup(configuration: Configuration, mode: int) -> Path:
 
 
 def _fill(descriptor: int, data: bytes, mode: int) -> None:
-    """Write a file that nobody else can read yet: configurations hold keys."""
+    """Write a file that no other user can read yet: configurations hold keys."""
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
         os.fchmod(file.fileno(), mode)
