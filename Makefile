@@ -150,7 +150,7 @@ bench-peers: .venv/.dev
 clean:
 	echo "Removing the environments that make built, build output and caches."
 	[ ! -e .venv/.built-by-make ] || rm -rf .venv
-	rm -rf .venv-peers .venv-frameworks build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv-peers .venv-frameworks .venv-mcp build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find src tests bench docs examples -name __pycache__ -type d -prune -exec rm -rf {} + \
 		2>/dev/null || true
 

@@ -2,7 +2,7 @@
 
     durations <- errors <- model <- store <- engine <- guard <- graphs
            <- versions, reviews, agent, policy, recipes, worker <- views, adapters
-           <- langchain, testing, cli, web
+           <- langchain, mcp, testing, cli, web
 
 An import inside a function or below `TYPE_CHECKING` counts like any other: it is the reader who has
 to follow it.
@@ -29,13 +29,13 @@ TIERS = (
     ("versions", "reviews", "agent", "policy", "recipes", "worker"),
     ("views", "adapters"),
     ("types",),
-    ("langchain", "testing", "cli", "web", "__main__"),
+    ("langchain", "mcp", "testing", "cli", "web", "__main__"),
 )
 TIER = {room: number for number, rooms in enumerate(TIERS) for room in rooms}
 OUTERMOST = len(TIERS) - 1
 
 # The command line runs the demo and the crash test, which live in the testing room.
-ALLOWED_NEIGHBOURS = {("cli", "testing"), ("__main__", "cli")}
+ALLOWED_NEIGHBOURS = {("cli", "mcp"), ("cli", "testing"), ("__main__", "cli")}
 
 # What shows views; no view knows any of them.
 TERMINALS = ("argparse", "click", "jinja2", "rich", "starlette", "typer")

@@ -24,6 +24,7 @@ from nottwice.views.outcomes import (
     AuditTrail,
     BackupView,
     Cancelled,
+    ClientEdited,
     Decided,
     Enqueued,
     EntryView,
@@ -41,6 +42,7 @@ from nottwice.views.outcomes import (
     SealReport,
     SentDocument,
     SentEvent,
+    SettingsWritten,
     ShownCase,
     SmokeReport,
     TalkOutcome,
@@ -72,6 +74,7 @@ DOCUMENTS: dict[str, type[Any]] = {
     "talk": TalkOutcome,
     "worker": WorkerStopped,
     "lock": Locked,
+    "proxy, with --wrap or --unwrap": ClientEdited,
     "cancel": Cancelled,
     "audit": AuditTrail,
     "audit, with --verify": SealReport,
@@ -84,6 +87,7 @@ DOCUMENTS: dict[str, type[Any]] = {
     "gc": RemovalView,
     "backup": BackupView,
     "key": KeyMade,
+    "proxy --init": SettingsWritten,
 }
 
 # What those documents are made of, under the word that "see ..." in a meaning refers to.

@@ -88,6 +88,8 @@ class CallState:
     """The result, if there is a receipt."""
     at: float | None = None
     """When the call ended, or began if it has not ended."""
+    holder_id: str | None = None
+    """The process that made it, if there is a receipt."""
 
     def __repr__(self) -> str:
         review = f", review {self.review_id}" if self.review_id else ""
@@ -311,7 +313,13 @@ def _done(request: Request, row: CallRow, reviews: list[Review]) -> CallState:
     if kept.kind is not ResultKind.NOT_KEPT:
         with contextlib.suppress(ResultNotKept):
             value = request.tool.decode_result(kept)
-            return CallState("receipt", row.call_id, value=value, at=row.finished_at)
+            return CallState(
+                "receipt",
+                row.call_id,
+                value=value,
+                at=row.finished_at,
+                holder_id=row.holder_id,
+            )
     # It happened, but what it returned must be asked for (P134).
     return _with_review(CallState("in_doubt", row.call_id, at=row.finished_at), reviews)
 

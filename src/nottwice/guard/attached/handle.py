@@ -103,6 +103,16 @@ class Handle:
         if joined is not None:
             joined.detach()
 
+    def release(self) -> None:
+        """Leave the run and release it now if no other part is attached, for other processes.
+
+        For a run of one call, which no part will attach to again soon. Durable: the release, when
+        it returns.
+        """
+        joined, self._joined, self._session = self._joined, None, None
+        if joined is not None:
+            joined.detach(linger=False)
+
     def call(
         self,
         tool: AnyTool,
