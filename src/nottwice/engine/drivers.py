@@ -96,8 +96,9 @@ class UsualDriver:
             case Verify():
                 # Verify has no effect. If it hangs, it blocks nothing, not even the exit of the
                 # process.
-                limit = ask.tool.verify_limit_seconds
-                return _limited(_verifier(ask), None, limit, lambda late: None, daemon=True)
+                return _limited(
+                    _verifier(ask), None, ask.limit_seconds, lambda late: None, daemon=True
+                )
             case Rule():
                 return _limited(
                     _ruler(ask), None, ask.limit_seconds, lambda late: None, daemon=True
@@ -137,8 +138,7 @@ class UsualDriver:
                 verify = ask.tool.verify
                 assert verify is not None
                 if inspect.iscoroutinefunction(verify):
-                    limit = ask.tool.verify_limit_seconds
-                    return await _await(lambda: verify(ask.call), None, limit)
+                    return await _await(lambda: verify(ask.call), None, ask.limit_seconds)
                 return await _in_thread(self.answer, ask, host)
             case Rule():
                 if _is_coroutine_function(ask.policy):

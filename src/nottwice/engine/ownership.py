@@ -93,6 +93,8 @@ class Opening:
     """The code lists all its tools, as an agent does. A tool that is not declared is gone."""
     wait_seconds: float = 0.0
     patience_seconds: float = 60.0
+    until: float | None = None
+    """When the host of the caller ends the call. Nothing is waited for beyond this (P304)."""
     policies: tuple[Policy, ...] | None = None
     """The policies to ask before every call. None: those of the host."""
     cadence: Cadence = AT_EFFECTS
@@ -112,6 +114,9 @@ class Opening:
     asks for this call, so it does not keep the others out (P241)."""
     labels: Labels = NO_LABELS
     """The tags and the group that the caller gives the run."""
+    is_single: bool = False
+    """The run consists of one call. Its first commit is also its claim, and the commit of the
+    outcome is also its release (P300)."""
     as_it_is: bool = False
     """Keep the status, the failure and the waits of the run, because none of its code will run."""
 
@@ -138,7 +143,7 @@ def claim(opening: Opening) -> Doing[Session]:
     """
     session = yield from take(opening)
     try:
-        yield from _look_around(session)
+        yield from look_around(session)
         yield from tampered.look_at_seals(session)
         yield from restored.hold_if_copied(session)
         yield from reconcile.reconcile_all(session, for_all=not opening.joins)
@@ -216,9 +221,11 @@ def _claim_in_store(
         claimed = _claimed(run, opening, holder, now)
         after = None if run is None else run.epoch
         graph = opening.begins.graph if run is None and opening.begins is not None else None
+        claims = Claim(claimed, after, now, left)
+        unclaimed = claims if run is None and opening.is_single else None
         try:
-            claims = Claim(claimed, after, now, left)
-            yield Write(Commit(workflow_id=run_id, claim=claims, graph=graph))
+            if unclaimed is None:
+                yield Write(Commit(workflow_id=run_id, claim=claims, graph=graph))
         except Outdated:
             continue
         return Session(
@@ -234,10 +241,13 @@ def _claim_in_store(
             told_to_stop=opening.told_to_stop,
             joins=opening.joins,
             driving=driving,
+            unclaimed=unclaimed,
+            is_single=opening.is_single,
+            until=opening.until,
         )
 
 
-def _look_around(session: Session) -> Doing[None]:
+def look_around(session: Session) -> Doing[None]:
     """Find out what there is to reconcile. A run that this claim created has nothing."""
     now, words, standing = session.clock.now(), cancelled.words_left(), Standing()
     if session.found is not None:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from nottwice.model.call import CallIdentity, CallRow
 from nottwice.model.labels import Labels, Tags
+from nottwice.model.notices import NoticeRecord
 from nottwice.model.openings import OpeningRecord
 from nottwice.model.places import is_inside
 from nottwice.model.review import AuditEntry, Evidence, Review
@@ -45,6 +46,7 @@ from nottwice.store.tables import (
     GRAPHS,
     OF_RUNS,
     OPENINGS,
+    OUTBOX,
     REVIEWS,
     RUNS,
     STEPS,
@@ -318,6 +320,17 @@ class SqlStore(StoreBase):
 
     def find_reviews(self, prefix: str) -> list[Review]:
         return self._sealed(REVIEWS, "find_reviews", prefix=prefix)
+
+    def group_reviews(self, group: str) -> list[Review]:
+        return self._sealed(REVIEWS, "group_reviews", group_id=group)
+
+    def notices(
+        self, *, since: float = 0.0, run: str | None = None, limit: int | None = None
+    ) -> list[NoticeRecord]:
+        asked: dict[str, Any] = {"since": micros(since), "limit": ALL if limit is None else limit}
+        if run is None:
+            return OUTBOX.records(self._ask("notices", asked))
+        return OUTBOX.records(self._ask("notices_of_run", {**asked, "workflow_id": run}))
 
     def evidence(self, workflow_id: str, call_id: str | None = None) -> list[Evidence]:
         return self._sealed(EVIDENCE, "evidence", workflow_id=workflow_id, call_id=call_id)

@@ -151,10 +151,11 @@ class Table(Generic[R]):
         self._seen: set[tuple[type, ...]] = set()
         self._places = {name: place for place, name in enumerate(self.names)}
         self._where = _values_at([self._places[name] for name in self.key])
-        whole = (name for name in self.names if name != SEAL)
+        later = sealed_if_any.split()
+        whole = (name for name in self.names if name != SEAL and name not in later)
         under_seal = tuple(whole) if sealed in ("*", None) else tuple(str(sealed).split())
         self._under_seal = _values_at([self._places[name] for name in under_seal])
-        self._also_under_seal = [self._places[name] for name in sealed_if_any.split()]
+        self._also_under_seal = [self._places[name] for name in later]
 
     # Records and rows
 

@@ -140,6 +140,11 @@ CASE WHEN status IN ('open', 'decided')
 -- :blocking_reviews
 SELECT {reviews} FROM nottwice.reviews WHERE {_blocked_run} = ANY(:runs)
 
+-- :reviews_of_groups
+SELECT {reviews} FROM nottwice.reviews
+ WHERE group_id = ANY(:groups) AND status = 'open'
+   AND kind NOT IN ('question', 'approval', 'budget')
+
 -- :known_reviews
 SELECT {reviews} FROM nottwice.reviews WHERE review_id = ANY(:reviews)
 
