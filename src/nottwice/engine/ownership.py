@@ -56,6 +56,8 @@ from nottwice.store.interface import (
 
 log = logging.getLogger("nottwice")
 POLL_SECONDS = 0.05
+BUSY_SECONDS = 1.0
+"""When a run is worth another look if another process drives it and has no lease."""
 DRAIN_SECONDS = 60.0
 
 
@@ -321,6 +323,9 @@ def _wait_or_refuse(
         who = "this very process, in another thread, task or block"
     else:
         who = other.describe() if other else "a process that cannot be identified"
+    lease = None
+    if other is not None and not here:
+        lease = yield Read(lambda store: store.lease_left(other.holder_id))
     when = ""
     if since is not None:
         when = f" since {utc(since):%Y-%m-%d %H:%M:%S} UTC"
@@ -330,6 +335,8 @@ def _wait_or_refuse(
         run_id=opening.run_id,
         holder=other,
         since=since,
+        # A holder that is alive renews its lease. One that has died can be overtaken then.
+        retry_in=BUSY_SECONDS if lease is None else max(BUSY_SECONDS, lease),
     )
 
 

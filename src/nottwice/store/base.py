@@ -95,6 +95,9 @@ class StoreBase(ABC):
             future.set_exception(error)
         return future
 
+    def lease_left(self, holder_id: str) -> float | None:
+        return None
+
     def load_run(self, workflow_id: str) -> RunRecord | None:
         return self.records(workflow_id).runs.get(workflow_id)
 

@@ -288,6 +288,9 @@ class Store(Protocol):
     def life_of(self, holder_id: str) -> Life:
         """What can be proven about a holder now."""
 
+    def lease_left(self, holder_id: str) -> float | None:
+        """In how many seconds a silent holder can be overtaken; None: as soon as it dies."""
+
     def load_run(self, workflow_id: str) -> RunRecord | None: ...
 
     def load_call(self, identity: CallIdentity) -> CallRow | None: ...

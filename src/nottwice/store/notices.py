@@ -46,9 +46,14 @@ def notices_of(commit: Commit, known: RunRecord | None) -> Iterator[NoticeRecord
         queued = claim.run
         subject = f"queued {queued.epoch} {queued.updated_at}"
         yield _notice(RUN_READY, run_id, subject, queued.updated_at, {"because": "queued"})
-    if update is None or not update.release or update.status not in _OVER:
+    if update is None or not update.release:
         return
     run = known if claim is None else claim.run
+    if update.status is RunStatus.RUNNING and run is not None and run.graph_id is not None:
+        about = {"because": "released"}
+        yield _notice(RUN_READY, run_id, f"released {run.epoch}", update.at, about)
+    if update.status not in _OVER:
+        return
     about = {"status": update.status.value}
     group = None if run is None else run.group
     if group is not None:

@@ -106,6 +106,9 @@ class SqlStore(StoreBase):
             data.add(table, table.records(self._ask(f"whole_{table.name}", {})))
         return data
 
+    def lease_left(self, holder_id: str) -> float | None:
+        return None
+
     def load_run(self, workflow_id: str) -> RunRecord | None:
         return RUNS.first(self._ask("run", {"workflow_id": workflow_id}))
 

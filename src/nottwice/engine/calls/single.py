@@ -12,8 +12,7 @@ from typing import Any
 from nottwice.engine import ownership
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.calls.requests import Receipt, Request
-from nottwice.engine.doubts import blocking, restored, tampered
-from nottwice.engine.doubts.aborting import abort_if_decided
+from nottwice.engine.doubts import blocking, reconcile, restored, tampered
 from nottwice.engine.hiding import classify
 from nottwice.engine.session import Session
 from nottwice.errors import (
@@ -33,7 +32,7 @@ from nottwice.model.run import RunRecord, RunStatus
 def open_single(opening: ownership.Opening) -> Doing[Session]:
     """Become the holder of a run of one call. A new run is claimed by its first commit.
 
-    Nothing is reconciled: the only call of the run is the one that the caller asks for.
+    No doubt is reconciled: the only call of the run is the one that the caller asks for.
     Durable: the claim of a run that exists, when this returns.
     """
     session = yield from ownership.take(opening)
@@ -44,7 +43,8 @@ def open_single(opening: ownership.Opening) -> Doing[Session]:
             return session
         yield from tampered.look_at_seals(session)
         yield from restored.hold_if_copied(session)
-        yield from abort_if_decided(session)
+        # What a person has decided is used; the doubt about the call itself is its caller's affair.
+        yield from reconcile.raise_if_blocked(session, for_all=False)
     except LedgerTampered as found:
         try:
             raise (yield from tampered.hold(session, found, release=True)) from None

@@ -57,6 +57,10 @@ SELECT * FROM (
 SELECT {_holder_columns}, lease_until > clock_timestamp() FROM nottwice.holders
  WHERE holder_id = :holder_id
 
+-- :lease_left
+SELECT extract(epoch FROM lease_until - clock_timestamp()) FROM nottwice.holders
+ WHERE holder_id = :holder_id
+
 -- :living_holders
 SELECT {_holder_columns} FROM nottwice.holders WHERE lease_until > clock_timestamp()
 
