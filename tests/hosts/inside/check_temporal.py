@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import subprocess
 import sys
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from temporalio.api.common.v1 import WorkflowExecution
-from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
+from temporalio.api.workflowservice.v1 import (
+    DescribeNamespaceRequest,
+    ResetWorkflowExecutionRequest,
+)
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
-from temporalio.testing import WorkflowEnvironment
+from temporalio.service import RPCError
 
 import nottwice as nt
 from tests.hosts.inside.effects import lines, plan_death, wait_for
@@ -25,6 +29,7 @@ from tests.hosts.inside.temporal_worker import Task, store_of
 WORKER = Path(__file__).with_name("temporal_worker.py")
 SERVER = Path(sys.executable).parent / "temporal"
 SEND = [[["send", "a"]]]
+ADDRESS: list[str] = []
 
 
 class Stage:
@@ -33,7 +38,6 @@ class Stage:
     def __init__(self, client: Client, folder: Path) -> None:
         self.client, self.folder = client, folder
         self.queue = uuid.uuid4().hex
-        self._workers = ExitStack()
 
     @contextmanager
     def worker(self, *words: str) -> Iterator[subprocess.Popen[bytes]]:
@@ -78,19 +82,48 @@ class Stage:
         return sorted(lines(self.folder))
 
 
-@asynccontextmanager
-async def staged(folder: Path) -> AsyncIterator[Stage]:
-    environment = await WorkflowEnvironment.start_local(dev_server_existing_path=str(SERVER))
-    async with environment:
-        yield Stage(environment.client, folder)
+@pytest.fixture(scope="session", autouse=True)
+def server() -> Iterator[str]:
+    """Temporal's server for development, in memory; its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [str(SERVER), "server", "start-dev", "--headless", "--port", str(port)]
+    process = subprocess.Popen([*command, "--log-level", "never"], stdout=subprocess.DEVNULL)
+    try:
+        wait_for(lambda: _is_listening(port), seconds=60)
+        ADDRESS.append(f"127.0.0.1:{port}")
+        yield ADDRESS[0]
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _is_listening(port: int) -> bool:
+    with socket.socket() as tried:
+        return tried.connect_ex(("127.0.0.1", port)) == 0
 
 
 def play(scene: Callable[[Stage], Awaitable[None]], folder: Path) -> None:
     async def work() -> None:
-        async with staged(folder) as stage:
-            await asyncio.wait_for(scene(stage), 120)
+        client = await _connected()
+        await asyncio.wait_for(scene(Stage(client, folder)), 200)
 
     asyncio.run(work())
+
+
+async def _connected() -> Client:
+    for _ in range(100):
+        try:
+            client = await Client.connect(ADDRESS[0])
+            request = DescribeNamespaceRequest(namespace="default")
+            await client.workflow_service.describe_namespace(request)
+        except (RuntimeError, RPCError):
+            # The port is open before the server is ready.
+            await asyncio.sleep(0.2)
+        else:
+            return client
+    raise AssertionError("The server did not become ready.")
 
 
 @pytest.mark.parametrize("words", [["bare"], []], ids=["bare", "protected"])
