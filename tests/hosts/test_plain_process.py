@@ -13,7 +13,7 @@ import pytest
 import nottwice as nt
 from tests.nursery import starting
 
-JOB = '''
+JOB = """
 import os, signal, sys
 import nottwice as nt
 
@@ -50,7 +50,7 @@ with nt.Ledger(store) as ledger:
         sys.exit(2 if verdict.what == "give_up" else 75)
 reached("after the receipt")
 print(made.value)
-'''
+"""
 KILLS = ["before the effect", "after the effect", "after the receipt"]
 
 

@@ -79,7 +79,7 @@ def test_a_plan_writes_nothing_itself(connection: sqlite3.Connection) -> None:
     assert len(statements) == 10
     for name, parameters in statements:
         connection.execute(SQL[name], parameters)
-    assert connection.total_changes == changes + 7
+    assert connection.total_changes == changes + 9
 
 
 def refusals() -> dict[str, tuple[type[BaseException], Commit]]:
