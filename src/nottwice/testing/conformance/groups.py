@@ -13,7 +13,6 @@ from nottwice.store.interface import (
     Claim,
     Commit,
     Outdated,
-    Removal,
     ReviewWrite,
     RunUpdate,
     Store,
@@ -86,7 +85,7 @@ class GroupChecks(Bench):
     def test_a_claim_that_comes_too_late_writes_nothing(self) -> None:
         store = self.open()
         claim(store, "g/1")
-        first = _first(store, "g/1")
+        first = _first(store, "g/1", at=NOW + 1)
         with refused(Outdated, what="A claim of a run that exists already"):
             store.commit(first)
         expect(store.calls("g/1"), [], "The calls of a claim that was refused")
@@ -145,18 +144,3 @@ class GroupChecks(Bench):
             expect(len(reader.notices(limit=2)), 2, "The notices up to a limit")
             ids = {one.notice_id for one in reader.notices()}
             expect(len(ids), 5, "The ids of five notices")
-
-    def test_notices_go_with_their_run(self) -> None:
-        store = self.open()
-        first = _first(store, "g/1", group=GROUP)
-        store.commit(first)
-        store.commit(_last(first))
-        run = store.load_run("g/1")
-        if run is None:
-            expect(run, "a run", "The run that has ended")
-            return
-        left = replace(run, status=RunStatus.REMOVED, epoch=run.epoch + 1, group=None)
-        calls = (first.calls[0].row.identity,)
-        removal = Removal(left, run.epoch, calls=calls, rest=True)
-        store.commit(Commit(workflow_id="g/1", removal=removal))
-        expect(_kinds(store, "g/1"), [], "The notices of a removed run")
