@@ -203,7 +203,7 @@ def test_a_process_that_was_faster_is_noticed_by_the_commit(host: Host) -> None:
                 other.once("g", "1", PAY, {}, lambda _: "theirs")
             return found
 
-        store.load_run = faster  # type: ignore[method-assign]
+        store.load_run = faster  # type: ignore[assignment, method-assign]
         made = ledger.once("g", "1", PAY, {}, unwanted)
         assert (made.value, made.replayed) == ("theirs", True)
 

@@ -13,6 +13,7 @@ from nottwice import errors
 from nottwice.adapters import declare
 from nottwice.hosts import verdict
 from nottwice.hosts.verdict import TABLE
+from nottwice.model.review import Verb
 from tests.fakes import Host, dying, unwanted
 
 PAY = declare("pay/charge", replay="unsafe_on_replay")
@@ -82,21 +83,24 @@ def test_the_wait_that_an_upstream_asks_for_reaches_the_host() -> None:
 def test_a_host_that_follows_the_verdicts_ends_with_one_effect() -> None:
     """P302. A host in a few lines: it calls again until there is a result."""
     host = Host()
-    made: list[str] = []
+    made: list[dict[str, Any]] = []
+
+    def pay(arguments: dict[str, Any]) -> None:
+        made.append(arguments)
+
     with host.process() as ledger:
         ledger.once("g", "1", PAY, {}, dying(ledger))
     seen: list[str] = []
     for _ in range(5):
         with host.process() as ledger:
             try:
-                value = ledger.once("g", "1", PAY, {}, unwanted if len(seen) < 2 else made.append)
+                body = unwanted if len(seen) < 2 else pay
+                value = ledger.once("g", "1", PAY, {}, body)
             except nt.NottwiceError as error:
                 said = verdict(error)
                 assert said is not None
                 seen.append(said.what)
                 if len(seen) == 2:
-                    from nottwice.model.review import Verb
-
                     host.decide(Verb.DID_NOT_HAPPEN)
                 continue
             assert value.value is None

@@ -22,7 +22,7 @@ from nottwice.engine.drivers import drive
 from nottwice.engine.hiding import classify
 from nottwice.engine.host import Host, Policy
 from nottwice.engine.plain_version import check_version
-from nottwice.engine.session import FindTool, Session
+from nottwice.engine.session import FindTool, Hosted, Session
 from nottwice.engine.waits import cancelled, stops
 from nottwice.engine.watch import heed_variable
 from nottwice.errors import LedgerTampered, RunAborted, RunBlocked, RunBusy, UsageError
@@ -243,9 +243,7 @@ def _claim_in_store(
             told_to_stop=opening.told_to_stop,
             joins=opening.joins,
             driving=driving,
-            unclaimed=unclaimed,
-            is_single=opening.is_single,
-            until=opening.until,
+            hosted=Hosted(opening.until, opening.is_single, unclaimed),
         )
 
 

@@ -81,6 +81,18 @@ current_attempt: contextvars.ContextVar[InFlight | None] = contextvars.ContextVa
 )
 
 
+@frozen_record(frozen=True, slots=True)
+class Hosted:
+    """What a session must know whose caller is called by a host (P300, P304)."""
+
+    until: float | None = None
+    """When the host ends the caller, who then comes back later. None: there is no such limit."""
+    is_single: bool = False
+    """Whether the run consists of one call, and ends with it."""
+    unclaimed: Claim | None = None
+    """The claim of a new run, if its first commit shall also be its claim."""
+
+
 class AlreadyBegun(Exception):
     """The first commit of a run found that another process was faster. Internal: look again."""
 
@@ -100,6 +112,8 @@ class Session:
     """When the last check for a cancellation was made, and how many cancellations this process had
     made by then; see cancelled.py."""
     _ordinals: Iterator[int]
+    is_over = False
+    """Whether the commit of the only call of a run has also ended and released the run."""
 
     def __init__(
         self,
@@ -116,9 +130,7 @@ class Session:
         told_to_stop: Callable[[], bool] | None = None,
         joins: bool = False,
         driving: object | None = None,
-        unclaimed: Claim | None = None,
-        is_single: bool = False,
-        until: float | None = None,
+        hosted: Hosted | None = None,
     ) -> None:
         self.store = host.store
         self.clock = host.clock
@@ -161,14 +173,9 @@ class Session:
         self.saved = Savings()
         """What this process got from the ledger instead of doing or paying for it again."""
         self._saving = threading.Lock()
-        self.until = until
-        """When the host ends the caller: it comes back later. None: there is no such limit."""
-        self.is_single = is_single
-        """Whether the run consists of one call, and ends with it (P300)."""
-        self.is_over = False
-        """Whether the commit of its only call has also ended and released the run."""
-        self._unclaimed = unclaimed
-        """The claim of a new run, if its first commit shall also be its claim."""
+        hosted = hosted or Hosted()
+        self.until, self.is_single = hosted.until, hosted.is_single
+        self._unclaimed = hosted.unclaimed
         self.closed = False
         self.pid = os.getpid()
         self.thread_id = threading.get_ident()

@@ -7,19 +7,20 @@ run of its own (P300). ``notices`` says what has happened in other processes (P3
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
+from nottwice.engine.host import Host, Policy
 from nottwice.errors import UsageError
 from nottwice.guard.settings.policies import Policies, read_policies
 from nottwice.model import values
 from nottwice.model.notices import NOTICE_KINDS, NoticeRecord
 from nottwice.model.records import frozen_record
 from nottwice.model.tool import Duration, parse_duration, timeout_seconds
+from nottwice.store.interface import Store
 
 if TYPE_CHECKING:
     from nottwice.guard.attached.calling import AnyTool, CallResult
     from nottwice.guard.attached.spec import Body
-    from nottwice.guard.ledger import Ledger
     from nottwice.guard.once import Once
 
 NoticeKind = Literal["review_opened", "review_decided", "run_ready", "run_over"]
@@ -43,6 +44,15 @@ class Notice:
 
     def __repr__(self) -> str:
         return f"<Notice {self.kind} of run {self.run_id!r}>"
+
+
+class _Ledger(Protocol):
+    """What the rest of a ledger provides."""
+
+    @property
+    def store(self) -> Store: ...
+
+    def with_policies(self, policies: tuple[Policy, ...]) -> Host: ...
 
 
 class Hosting:
@@ -122,8 +132,8 @@ class Hosting:
         found = self._as_ledger().store.notices(since=since, run=run_id)
         return (_notice(one) for one in found if kind in (None, one.kind))
 
-    def _as_ledger(self) -> Ledger:
-        return cast("Ledger", self)
+    def _as_ledger(self) -> _Ledger:
+        return cast("_Ledger", self)
 
     def _wanted(
         self,

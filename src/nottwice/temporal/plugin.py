@@ -195,7 +195,8 @@ def _time_left() -> timedelta | None:
         return None
     now = datetime.fromtimestamp(SystemClock.now(), UTC)
     margin = timedelta(seconds=MARGIN_SECONDS)
-    return max(margin, min(ends).astimezone(UTC) - now - margin)
+    left: timedelta = min(ends).astimezone(UTC) - now - margin
+    return max(margin, left)
 
 
 def _temporal_error(error: NottwiceError, said: HostVerdict) -> ApplicationError:
