@@ -19,8 +19,8 @@ HOSTS: tuple[Mutant, ...] = (
     Mutant(
         name="one name stands for any number of calls",
         file="engine/calls/single.py",
-        old="        if row.identity != request.identity and row.status is not CallStatus.FAILED:\n",
-        new="        if False:\n",
+        old="if row.identity != request.identity and row.status is not CallStatus.FAILED:\n",
+        new="if False:\n",
         tests=(f"{_ONCE}::test_one_name_stands_for_one_call",),
         why="Changed code that a host runs again would make a second effect in place of the first.",
     ),
