@@ -14,7 +14,7 @@ HOSTS: tuple[Mutant, ...] = (
         old="        waiting += reviews_of_group(data, commit.group, but=commit.workflow_id)\n",
         new="",
         tests=(f"{_ONCE}::test_a_doubt_stops_new_effects_of_its_group_and_of_no_other",),
-        why="A task would go on while nobody knows what one part of it has done.",
+        why="A task would continue while it is not known what one part of it has done.",
     ),
     Mutant(
         name="one name stands for any number of calls",

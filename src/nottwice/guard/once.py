@@ -125,7 +125,7 @@ async def once_async(wanted: Once) -> CallResult[Any]:
     """Do the same in an event loop.
 
     Cancelling the caller ends what has not begun. A call that has begun goes on without its caller,
-    so that its outcome is recorded: leaving it in doubt would help nobody (P304).
+    so that its outcome is recorded and nothing is left in doubt (P304).
     """
     opening = wanted.opening()
     check_not_importing(f"Run {opening.run_id!r} is opened")
