@@ -30,6 +30,7 @@ COMMANDS: dict[str, Row] = {
     "audit": _row("audit", "Show who did what, and why."),
     "reviews": _row("reviews", "List what waits for a person."),
     "decide": _row("decide", "Decide what a run waits for."),
+    "serve": _row("serve", "Serve the operator's page to a browser."),
     "recheck": _row("recheck", "Ask the verify hooks again; no tool is run."),
     "talk": _row("talk", "Talk to an agent."),
     "send": _row("send", "Send a run an event that it waits for."),
