@@ -22,7 +22,8 @@ from nottwice.errors import (
 )
 from nottwice.guard.ledger import AnyStore, ledger_of
 from nottwice.views.commands import CommandLine
-from nottwice.web import api, inbox, live, review
+from nottwice.web import api, inbox, live, review, runs
+from nottwice.web import ledger as ledger_pages
 from nottwice.web.desk import Desk
 from nottwice.web.rendering import Renderer
 from nottwice.web.safety import VISITOR, Safety
@@ -78,6 +79,8 @@ def _routes(desk: Desk) -> list[Route | Mount]:
     return [
         *inbox.routes(desk),
         *review.routes(desk),
+        *runs.routes(desk),
+        *ledger_pages.routes(desk),
         *api.routes(desk),
         *live.routes(desk),
         Mount("/static", StaticFiles(directory=STATIC)),
