@@ -15,6 +15,7 @@ from nottwice.store.interface import Store
 from nottwice.store.postgres.place import is_postgres
 from nottwice.views.activity import Activity, activity_since
 from nottwice.views.commands import CommandLine
+from nottwice.views.inbox import GROUP_OF
 from nottwice.views.overview import Overview, look_over
 from nottwice.views.resuming import who_resumes
 from nottwice.views.runs import Holders, RunView, list_runs
@@ -26,7 +27,7 @@ MOST_RUNS = 500
 MOST_CALLS = 20_000
 MOST_HOLDERS = 50
 MOST_FINDINGS = 10
-_AGES = (("under 10 min", 0.0, 600.0), ("10 min to 1 h", 600.0, 3600.0), ("over 1 h", 3600.0, 1e18))
+_AGES = {"all": 0.0, "over 10 min": 600.0, "over 1 h": 3600.0, "over 1 d": DAY_SECONDS}
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
@@ -65,7 +66,8 @@ def look_at_ledger(ledger: Ledger, commands: CommandLine) -> LedgerView:
     """The ledger as a whole."""
     store, now = ledger.store, ledger.clock.now()
     overview = look_over(ledger, commands)
-    waited = [now - review.opened_at for review in store.open_reviews() if not review.decision]
+    asked = [review for review in store.open_reviews() if review.decision is None]
+    waited = [now - review.opened_at for review in asked]
     entries = [one for one in store.audit(OF_THE_LEDGER) if one.action == BACKED_UP]
     return LedgerView(
         ledger=ledger.location,
@@ -75,7 +77,8 @@ def look_at_ledger(ledger: Ledger, commands: CommandLine) -> LedgerView:
         backed_up_at=moment(entries[-1].at if entries else None),
         overview=overview,
         activity=activity_since(ledger, DAY_SECONDS, most_runs=MOST_RUNS, most_calls=MOST_CALLS),
-        open_by_age={name: sum(low <= one < high for one in waited) for name, low, high in _AGES},
+        doubts=sum(GROUP_OF[review.kind] == "in doubt" for review in asked),
+        open_by_age={name: sum(one >= least for one in waited) for name, least in _AGES.items()},
         oldest_seconds=max(waited, default=None),
         holders=_holders(store),
         findings=_findings(ledger, overview, commands),

@@ -1,4 +1,4 @@
-"""What did doubts cost, tool by tool, and where would a ``verify`` hook pay most? `nottwice report`.
+"""What did doubts cost, tool by tool, and where would a ``verify`` hook pay most?
 
 Promise kept here: P330.
 """
@@ -128,6 +128,6 @@ def _advice(cost: ToolCost) -> str:
     asked = "1 question" if many == 1 else f"{many} questions"
     waited = age_text(cost.waited_seconds).removesuffix(" ago")
     return (
-        f"A verify hook for {shorten(cost.tool, 80)} could have answered {asked}; runs waited "
-        f"{waited} for them."
+        f"A verify hook for {shorten(cost.tool, 80)} that can tell would have answered {asked}; "
+        f"runs waited {waited} for people."
     )

@@ -22,7 +22,7 @@ from nottwice.errors import (
 )
 from nottwice.guard.ledger import AnyStore, ledger_of
 from nottwice.views.commands import CommandLine
-from nottwice.web import api, inbox, live, review, runs
+from nottwice.web import actions, api, inbox, live, review, runs
 from nottwice.web import ledger as ledger_pages
 from nottwice.web.desk import Desk
 from nottwice.web.rendering import Renderer
@@ -80,6 +80,7 @@ def _routes(desk: Desk) -> list[Route | Mount]:
         *inbox.routes(desk),
         *review.routes(desk),
         *runs.routes(desk),
+        *actions.routes(desk),
         *ledger_pages.routes(desk),
         *api.routes(desk),
         *live.routes(desk),

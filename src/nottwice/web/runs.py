@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+import shlex
 from typing import Any
 
 from starlette.requests import Request
@@ -9,7 +11,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from nottwice.errors import UsageError
+from nottwice.model.run import WaitKind
 from nottwice.views.details import look_into
+from nottwice.views.drawing import drawing_of
 from nottwice.views.graphs import difference, state_at
 from nottwice.views.outcomes import entry_view
 from nottwice.views.pages import RunFilter, page_of_runs
@@ -83,6 +87,11 @@ def _run_page(desk: Desk, request: Request) -> Response:
         reasons=reasons_of(ledger.store, run_id, desk.commands),
         resumption=who_resumes(ledger, details.run, desk.commands),
         audit=[entry_view(entry) for entry in audit],
+        drawn=drawing_of(ledger.store, details.run.graph, details.nodes),
+        event_id=secrets.token_hex(8),
+        awaited=next((one.subject for one in details.run.waits if one.kind is WaitKind.EVENT), ""),
+        send_command=f"nottwice send {shlex.quote(run_id)} NAME{desk.commands.store_words()}",
+        cancel_command=desk.commands.command("cancel --why TEXT", run_id),
         show_command=desk.commands.command("show", run_id),
         **_state_part(desk, request, run_id, part),
     )
