@@ -53,9 +53,8 @@ class LedgerView:
     backed_up_at: Annotated[Timestamp | None, "when it was last copied with `backup`, or null"]
     overview: Annotated[Overview, "runs by state, reviews, and what to type next"]
     activity: Annotated[Activity, "what was done in the last 24 hours; see activity"]
-    open_by_age: Annotated[
-        dict[str, int], "how many reviews are open, by how long they have waited"
-    ]
+    doubts: Annotated[int, "how many doubts wait for a person"]
+    open_by_age: Annotated[dict[str, int], "how many reviews have been open for longer than that"]
     oldest_seconds: Annotated[float | None, "how long the oldest open review has waited, or null"]
     holders: Annotated[tuple[HolderView, ...], "the processes that hold runs; see holder"]
     findings: Annotated[tuple[str, ...], "what waits, and no living process is known for it"]
