@@ -32,6 +32,8 @@ class ToolActivity:
     in_doubt: Annotated[int, "how many of them are in doubt now"]
     by_verify: Annotated[int, "how many doubts the verify hook has settled"]
     failed: Annotated[int, "how many of them failed"]
+    verified: frozenset[str]
+    """The ids of the calls whose doubts the verify hook has settled."""
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
@@ -62,7 +64,8 @@ class _Tally:
     """The figures of one tool while they are counted."""
 
     def __init__(self) -> None:
-        self.calls = self.effects = self.in_doubt = self.by_verify = self.failed = 0
+        self.calls = self.effects = self.in_doubt = self.failed = 0
+        self.verified: set[str] = set()
 
     def count(self, row: CallRow) -> bool:
         """Count a call; True if it is an effect that is done."""
@@ -71,7 +74,8 @@ class _Tally:
         is_effect = row.replay_class.effectful and is_done
         self.effects += is_effect
         self.in_doubt += row.status.in_doubt
-        self.by_verify += row.settled_by == "verify"
+        if row.settled_by == "verify":
+            self.verified.add(row.call_id)
         self.failed += row.failure is not None and not row.status.in_doubt
         return is_effect
 
@@ -135,8 +139,9 @@ def _tool(name: str, tally: _Tally) -> ToolActivity:
         calls=tally.calls,
         effects=tally.effects,
         in_doubt=tally.in_doubt,
-        by_verify=tally.by_verify,
+        by_verify=len(tally.verified),
         failed=tally.failed,
+        verified=frozenset(tally.verified),
     )
 
 

@@ -1,7 +1,7 @@
 """Where is each node of a graph in a picture of it, and which edges lead where?
 
 Nodes are in columns: a node is one column right of the first node that leads to it. An edge that
-leads back, as in a loop, is drawn below. Coordinates count columns and rows, so that each picture
+leads back, as in a loop, or skips a column is drawn below. Coordinates count columns and rows, so that each picture
 chooses its own size.
 """
 
@@ -34,7 +34,7 @@ class DrawnEdge:
     source: Annotated[DrawnNode, "where it begins"]
     target: Annotated[DrawnNode, "where it leads"]
     label: Annotated[str, "the choice that takes it; empty if it is always taken"]
-    leads_back: Annotated[bool, "whether it leads to the same or an earlier column"]
+    is_curved: Annotated[bool, "whether it passes other nodes: it leads back, or skips a column"]
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ def draw(graph: GraphDefinition, marks: tuple[NodeView, ...] = ()) -> GraphDrawi
             source=drawn[name],
             target=drawn[target],
             label=label,
-            leads_back=columns[target] <= columns[name],
+            is_curved=columns[target] != columns[name] + 1,
         )
         for name, targets in routes.items()
         for label, target in targets

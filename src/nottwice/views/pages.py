@@ -7,6 +7,7 @@ Promise kept here: P329.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -24,6 +25,7 @@ from nottwice.views.waits import wait_text
 
 ROWS = 50
 MOST_WAITS = 2
+_MOMENT = re.compile(r"[0-9]{1,12}(\.[0-9]{1,12})?")
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
@@ -99,20 +101,20 @@ def _labels(wanted: RunFilter) -> Labels:
 
 
 def _mark(run: RunView) -> str:
-    return f"{round(run.updated_at * 1_000_000)} {run.run_id}"
+    return f"{float(run.updated_at)!r} {run.run_id}"
 
 
 def _begin(mark: str) -> RunRecord | None:
     """The place in the list that a page ended at."""
     if not mark:
         return None
-    micros, _, run_id = mark.partition(" ")
-    if not micros.isdecimal() or len(micros) > 20 or not run_id:
+    written, _, run_id = mark.partition(" ")
+    if not _MOMENT.fullmatch(written) or not run_id:
         raise UsageError(
             f"{shorten(mark, 40)!r} is not a place in a list of runs. Nothing was read. Begin "
             "with the first page."
         )
-    at = int(micros) / 1_000_000
+    at = float(written)
     # Only its id and its time matter: they are the place.
     return RunRecord(run_id, RunStatus.COMPLETED, 1, None, at, at)
 

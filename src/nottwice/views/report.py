@@ -103,19 +103,21 @@ def _cost(
         for review in reviews
         if review.decision is not None and review.decision.by != BY_VERIFY
     ]
-    settled = 0 if activity is None else activity.by_verify
-    rechecked = sum(
-        review.decision is not None and review.decision.by == BY_VERIFY for review in reviews
-    )
-    # A recheck settles a doubt that was asked about already; its call is settled by a decision.
-    doubts = len(reviews) + settled
+    # A hook may settle a doubt before a person is asked, or afterwards.
+    verified = frozenset[str]() if activity is None else activity.verified
+    rechecked = {
+        review.call_id
+        for review in reviews
+        if review.decision is not None and review.decision.by == BY_VERIFY
+    }
+    doubts = len(verified | {review.call_id for review in reviews})
     calls = 0 if activity is None else activity.calls
     return ToolCost(
         tool=name,
         calls=calls,
         doubts=doubts,
         per_thousand=round(1000.0 * doubts / max(calls, doubts, 1), 3),
-        by_verify=settled + rechecked,
+        by_verify=len(verified | rechecked),
         by_person=len(people),
         open=sum(review.decision is None and review.closed_at is None for review in reviews),
         median_seconds=statistics.median(people) if people else None,
