@@ -1,8 +1,8 @@
 """Where is each node of a graph in a picture of it, and which edges lead where?
 
 Nodes are in columns: a node is one column right of the first node that leads to it. An edge that
-leads back, as in a loop, or skips a column is drawn below. Coordinates count columns and rows, so that each picture
-chooses its own size.
+leads back, as in a loop, or skips a column is drawn below. Coordinates count columns and rows, so
+that each picture chooses its own size.
 """
 
 from __future__ import annotations
