@@ -18,10 +18,10 @@ def test_every_call_is_counted_once(killed: Workplace) -> None:
     assert (found.runs, found.calls, found.is_complete) == (5, len(rows), True)
     done = [row for row in rows if row.replay_class.effectful and row.finished_at]
     assert found.effects == len(done) == sum(found.effects_over_time)
-    tools = {one.tool: (one.calls, one.in_doubt) for one in found.tools}
+    tools = {one.tool: (one.calls, one.in_doubt) for one in found.by_tool}
     assert tools["send_email"] == (3, 2)
     assert tools["refund"] == (5, 2)
-    assert sum(one.calls for one in found.tools) == len(rows)
+    assert sum(one.calls for one in found.by_tool) == len(rows)
     assert found.resumed == 3
     assert found.killed == 3
 

@@ -17,7 +17,7 @@ def test_a_program_reads_what_the_commands_print(visit: Visit, workplace: Workpl
     reviews = visit.get("/api/reviews").json()
     assert [row["review"]["run_id"] for row in reviews["rows"]][:2] == ["ticket-8", "ticket-9"]
     assert visit.get("/api/ledger").json()["overview"]["reviews"]["open"] == 3
-    assert visit.get("/api/report?since=1d").json()["tools"][0]["doubts"] > 0
+    assert visit.get("/api/report?since=1d").json()["costs"][0]["doubts"] > 0
 
 
 def test_a_program_decides_with_data_and_not_with_fields(

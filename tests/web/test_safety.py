@@ -10,15 +10,15 @@ from starlette.testclient import TestClient
 from nottwice.guard.ledger import Ledger
 from nottwice.web.app import page
 from nottwice.web.safety import HEADERS, MOST_BYTES, POLICY
-from nottwice.web.visitors import Tokens, Visitor
+from nottwice.web.visitors import LinkTokens, Visitor
 from tests.web.visiting import HOST, Visit, hidden, words
 
 TOKEN = "a-token-that-is-long-enough-to-be-one"
 PATHS = ("/", "/runs", "/ledger", "/report", "/api/reviews", "/live", "/nothing", "/static/page.js")
 
 
-def served(ledger: Ledger, **more: object) -> tuple[TestClient, Tokens]:
-    tokens = Tokens(TOKEN, name="ann")
+def served(ledger: Ledger, **more: object) -> tuple[TestClient, LinkTokens]:
+    tokens = LinkTokens(TOKEN, name="ann")
     app = page(
         ledger,
         user=tokens.visitor,

@@ -6,7 +6,7 @@ import pytest
 from starlette.requests import Request
 
 from nottwice.errors import UsageError
-from nottwice.web.visitors import LEAST_TOKEN, Tokens, Visitor
+from nottwice.web.visitors import LEAST_TOKEN, LinkTokens, Visitor
 
 TOKEN = "a-token-that-is-long-enough-to-be-one"
 
@@ -18,11 +18,11 @@ def request(**headers: str) -> Request:
 
 def test_a_token_is_long() -> None:
     with pytest.raises(UsageError, match="at least 32"):
-        Tokens("x" * (LEAST_TOKEN - 1), name="ann")
+        LinkTokens("x" * (LEAST_TOKEN - 1), name="ann")
 
 
 def test_cookies_carry_the_right_of_their_link_and_not_the_token() -> None:
-    tokens = Tokens(TOKEN, name="ann")
+    tokens = LinkTokens(TOKEN, name="ann")
     decide, look = tokens.cookie_for(TOKEN), tokens.cookie_for(tokens.look_token)
     assert decide is not None
     assert look is not None
@@ -36,7 +36,7 @@ def test_cookies_carry_the_right_of_their_link_and_not_the_token() -> None:
 
 
 def test_a_program_shows_the_token_itself() -> None:
-    tokens = Tokens(TOKEN, name="ann")
+    tokens = LinkTokens(TOKEN, name="ann")
     found = tokens.visitor(request(authorization=f"Bearer {TOKEN}"))
     assert found == Visitor("ann", is_program=True)
     assert tokens.visitor(request(authorization="Bearer wrong")) is None
@@ -44,7 +44,7 @@ def test_a_program_shows_the_token_itself() -> None:
 
 
 def test_the_name_of_a_person_is_believed_only_from_the_proxy() -> None:
-    tokens = Tokens(TOKEN, name="ann", user_header="X-User", deciders=["bob"])
+    tokens = LinkTokens(TOKEN, name="ann", user_header="X-User", deciders=["bob"])
     proxy = f"Bearer {TOKEN}"
     assert tokens.visitor(request(x_user="bob")) is None
     assert tokens.visitor(request(x_user="bob", authorization="Bearer wrong")) is None
@@ -58,7 +58,7 @@ def test_the_name_of_a_person_is_believed_only_from_the_proxy() -> None:
 
 
 def test_without_a_list_everybody_behind_the_proxy_may_decide() -> None:
-    tokens = Tokens(TOKEN, name="ann", user_header="X-User")
+    tokens = LinkTokens(TOKEN, name="ann", user_header="X-User")
     found = tokens.visitor(request(authorization=f"Bearer {TOKEN}", x_user="eve"))
     # Its browser sends forms, so they are checked like all forms.
     assert found == Visitor("eve", may_decide=True, is_program=False)

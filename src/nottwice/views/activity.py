@@ -53,7 +53,9 @@ class Activity:
     resumed: Annotated[int, "how many openings resumed a run"]
     killed: Annotated[int, "how many openings ended because their process died"]
     is_complete: Annotated[bool, "false if there was more than was read"]
-    tools: Annotated[tuple[ToolActivity, ...], "the same for each tool, by name; see tool activity"]
+    by_tool: Annotated[
+        tuple[ToolActivity, ...], "the same for each tool, by name; see tool activity"
+    ]
     effects_over_time: Annotated[
         tuple[int, ...], "the effects in 60 equal parts of the time, oldest first"
     ]
@@ -127,7 +129,7 @@ def activity_since(
         resumed=figures["resumed"],
         killed=figures["killed"],
         is_complete=is_complete,
-        tools=tuple(_tool(name, tools[name]) for name in sorted(tools)),
+        by_tool=tuple(_tool(name, tools[name]) for name in sorted(tools)),
         effects_over_time=tuple(effects),
         receipts_over_time=tuple(answers),
     )

@@ -51,7 +51,7 @@ from nottwice.views.outcomes import (
     WorkerStopped,
 )
 from nottwice.views.overview import Overview
-from nottwice.views.report import Report, ToolCost
+from nottwice.views.report import CostReport, ToolCost
 from nottwice.views.reviews import ReviewList, ReviewView
 from nottwice.views.runs import FailureView, OpeningView, RunList, RunView, WaitView
 from nottwice.views.tools import CheckReport, FormatView, ToolView
@@ -67,7 +67,7 @@ DOCUMENTS: dict[str, type[Any]] = {
     "decide": Decided,
     "decide, without a verb": ShownCase,
     "serve": Served,
-    "report": Report,
+    "report": CostReport,
     "recheck": RecheckReport,
     "send": SentDocument,
     "check": CheckReport,

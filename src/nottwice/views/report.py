@@ -41,13 +41,13 @@ class ToolCost:
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
-class Report:
+class CostReport:
     """What doubts cost, and what was saved."""
 
     ledger: Annotated[str, LEDGER]
     seconds: Annotated[float, "how long the time is that it covers"]
     activity: Annotated[Activity, "what was done in it; see activity"]
-    tools: Annotated[tuple[ToolCost, ...], "the tools, the most costly first; see tool cost"]
+    costs: Annotated[tuple[ToolCost, ...], "the tools, the most costly first; see tool cost"]
     advice: Annotated[tuple[str, ...], "where a verify hook would pay most"]
     decided: Annotated[dict[str, int], "how many reviews each person decided"]
     definition: Annotated[str, "what counts as answered from receipts"]
@@ -61,7 +61,7 @@ DEFINITION = (
 
 def report_on(
     ledger: Ledger, seconds: float, *, most_runs: int | None = None, most_calls: int | None = None
-) -> Report:
+) -> CostReport:
     """The report about the last ``seconds``."""
     activity = activity_since(ledger, seconds, most_runs=most_runs, most_calls=most_calls)
     asked: dict[str, list[Review]] = defaultdict(list)
@@ -73,17 +73,17 @@ def report_on(
             decided[review.decision.by] += 1
         if review.kind in _DOUBTS:
             asked[review.identity.tool_name].append(review)
-    known = {one.tool: one for one in activity.tools}
+    known = {one.tool: one for one in activity.by_tool}
     costs = [
         _cost(name, known.get(name), asked[name], activity.until)
-        for name in sorted({*asked, *(one.tool for one in activity.tools)})
+        for name in sorted({*asked, *(one.tool for one in activity.by_tool)})
     ]
     costs.sort(key=lambda cost: (-cost.waited_seconds, -cost.doubts, cost.tool))
-    return Report(
+    return CostReport(
         ledger=ledger.location,
         seconds=seconds,
         activity=activity,
-        tools=tuple(costs),
+        costs=tuple(costs),
         advice=tuple(_advice(cost) for cost in costs if cost.by_person + cost.open)[:3],
         decided=dict(sorted(decided.items(), key=lambda one: (-one[1], one[0]))),
         definition=DEFINITION,

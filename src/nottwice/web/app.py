@@ -27,7 +27,7 @@ from nottwice.web import ledger as ledger_pages
 from nottwice.web.desk import Desk
 from nottwice.web.rendering import Renderer
 from nottwice.web.safety import VISITOR, Safety
-from nottwice.web.visitors import FindUser, Tokens
+from nottwice.web.visitors import FindUser, LinkTokens
 
 STATIC = Path(__file__).with_name("static")
 _STATUS: tuple[tuple[type[NottwiceError], int], ...] = (
@@ -46,7 +46,7 @@ def page(
     hosts: Collection[str] | None = None,
     secret: str | None = None,
     commands: CommandLine | None = None,
-    tokens: Tokens | None = None,
+    tokens: LinkTokens | None = None,
 ) -> Starlette:
     """Return the operator's page of a ledger as an ASGI app, to be mounted in one of yours.
 

@@ -27,7 +27,7 @@ MOST_AT_ONCE = 200
 
 
 @frozen_record(frozen=True, slots=True)
-class Recorded:
+class BulkOutcome:
     """What became of one decision of several."""
 
     review_id: str
@@ -73,7 +73,7 @@ def record(ledger: Ledger, review_id: str, form: Mapping[str, Any], *, by: str) 
 
 def record_several(
     ledger: Ledger, chosen: list[str], verb: str, *, by: str, why: str
-) -> list[Recorded]:
+) -> list[BulkOutcome]:
     """Approve or reject several calls, each as a decision of its own. A doubt is refused.
 
     ``chosen``: the id and the shown version of each, as ``id:version``.
@@ -82,7 +82,7 @@ def record_several(
         raise UsageError("Only approvals can be decided together. Nothing was recorded.")
     if not chosen or len(chosen) > MOST_AT_ONCE:
         raise UsageError(f"Choose 1 to {MOST_AT_ONCE} approvals. Nothing was recorded.")
-    outcomes: list[Recorded] = []
+    outcomes: list[BulkOutcome] = []
     for one in chosen:
         review_id, _, version = one.partition(":")
         form = {"verb": verb, "why": why, "shown_version": version}
@@ -92,9 +92,9 @@ def record_several(
             if case.review.is_open and not in_bulk(case.review):
                 raise UsageError(f"Review {review_id} is not an approval: decide it by itself.")
             record(ledger, review_id, form, by=by)
-            outcomes.append(Recorded(review_id, None))
+            outcomes.append(BulkOutcome(review_id, None))
         except NottwiceError as error:
-            outcomes.append(Recorded(review_id, str(error)))
+            outcomes.append(BulkOutcome(review_id, str(error)))
     return outcomes
 
 

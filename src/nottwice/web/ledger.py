@@ -8,7 +8,7 @@ from starlette.routing import Route
 
 from nottwice.model.tool import parse_duration
 from nottwice.views.ledgers import MOST_CALLS, MOST_RUNS, look_at_ledger
-from nottwice.views.report import Report, report_on
+from nottwice.views.report import CostReport, report_on
 from nottwice.web.desk import Desk
 
 TIMES = ("1h", "24h", "7d", "30d")
@@ -35,7 +35,7 @@ def routes(desk: Desk) -> list[Route]:
     return [Route("/ledger", ledger), Route("/report", report)]
 
 
-def read_report(desk: Desk, request: Request) -> Report:
+def read_report(desk: Desk, request: Request) -> CostReport:
     """Return the report about the time that an address names."""
     seconds = parse_duration(request.query_params.get("since") or "7d", what="The time")
     return report_on(desk.ledger, seconds, most_runs=10 * MOST_RUNS, most_calls=10 * MOST_CALLS)

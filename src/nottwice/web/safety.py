@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from nottwice.web.visitors import TOKEN, FindUser, Tokens, Visitor
+from nottwice.web.visitors import TOKEN, FindUser, LinkTokens, Visitor
 
 MOST_BYTES = 1_000_000
 """How large a form may be."""
@@ -62,7 +62,7 @@ class Safety:
         secret: bytes,
         hosts: Collection[str] | None = None,
         read_only: bool = False,
-        tokens: Tokens | None = None,
+        tokens: LinkTokens | None = None,
     ) -> None:
         self._app, self._user, self._secret = app, user, secret
         self._hosts = None if hosts is None else frozenset(host.lower() for host in hosts)

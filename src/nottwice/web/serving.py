@@ -19,7 +19,7 @@ from nottwice.guard.ledger import Ledger
 from nottwice.model.records import frozen_record
 from nottwice.views.commands import CommandLine
 from nottwice.web.app import page
-from nottwice.web.visitors import TOKEN, Tokens
+from nottwice.web.visitors import TOKEN, LinkTokens
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ def serve(
     check(wanted)
     with _listening(wanted) as listening:
         port = listening.getsockname()[1]
-        tokens = Tokens(
+        tokens = LinkTokens(
             _token(wanted.token_file),
             name=wanted.by,
             # Cookies are not kept apart by port, so the port is in the name.
@@ -68,7 +68,7 @@ def serve(
             user=tokens.visitor,
             read_only=wanted.read_only,
             hosts=own_names(wanted, port),
-            secret=Tokens.derived(tokens.decide_token, "forms"),
+            secret=LinkTokens.derived(tokens.decide_token, "forms"),
             commands=commands,
             tokens=None if wanted.user_header else tokens,
         )
@@ -119,7 +119,7 @@ def own_names(wanted: Serving, port: int) -> list[str]:
     return [*(f"{name}:{port}" for name in names), *wanted.hosts]
 
 
-def _links(wanted: Serving, tokens: Tokens, port: int) -> Links:
+def _links(wanted: Serving, tokens: LinkTokens, port: int) -> Links:
     host = f"[{wanted.address}]" if _is_v6(wanted.address) else wanted.address
     start = f"http://{host}:{port}/"
     if wanted.user_header is not None:

@@ -40,7 +40,7 @@ FindUser = Callable[[Request], Found | Awaitable[Found]]
 """Says who sent a request. None: a stranger, who sees nothing."""
 
 
-class Tokens:
+class LinkTokens:
     """The rights that links and cookies give: to decide, or only to look."""
 
     def __init__(

@@ -14,7 +14,7 @@ def test_the_tool_that_cost_most_is_first(killed: Workplace) -> None:
     assert ["send_email", "3", "2"] in table
     assert "would have answered 2 questions" in result.stdout
     document = killed.json("report", "--since", "24h")
-    assert {one["tool"]: one["doubts"] for one in document["tools"]}["refund"] == 1
+    assert {one["tool"]: one["doubts"] for one in document["costs"]}["refund"] == 1
 
 
 def test_an_empty_ledger_has_an_empty_report(empty: Workplace) -> None:

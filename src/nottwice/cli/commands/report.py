@@ -8,7 +8,7 @@ from nottwice.cli.inputs.deployed import named_ledger
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.render.output import show_json, show_line, show_table
 from nottwice.model.tool import parse_duration
-from nottwice.views.report import Report, report_on
+from nottwice.views.report import CostReport, report_on
 from nottwice.views.text import age_text, safe, shorten
 
 
@@ -38,7 +38,7 @@ def report(settings: Settings, since: str) -> None:
         _show(found, since)
 
 
-def _show(found: Report, since: str) -> None:
+def _show(found: CostReport, since: str) -> None:
     done = found.activity
     show_line(
         f"Last {safe(since)}: {done.runs} runs, {done.calls} calls, {done.effects} effects, "
@@ -62,7 +62,7 @@ def _show(found: Report, since: str) -> None:
             None if one.median_seconds is None else _length(one.median_seconds),
             _length(one.waited_seconds),
         )
-        for one in found.tools
+        for one in found.costs
     ]
     if rows:
         show_line()
