@@ -1,9 +1,9 @@
 """How long does a program take to start, and how long a command?
 
 Each line is a new process with compiled modules, as after an installation. Beside it is a Python
-that does nothing: that much nobody can save. Processes take turns, round by round, and the fastest
-round of each counts, because everything else that a machine does only ever adds to it. CPU time is
-what the process itself used; the wall clock includes what others did meanwhile.
+that does nothing, which is the lower limit. Processes take turns, round by round, and the fastest
+round of each counts, because other load on the machine can only add to it. CPU time is what the
+process itself used; the wall clock includes what others did meanwhile.
 
     python bench/startup.py [--rounds 10] [--json]
 """

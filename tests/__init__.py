@@ -1,1 +1,1 @@
-"""The tests, as a package: some libraries install a `tests` of their own, and ours must win."""
+"""The tests are a package because some libraries install a package `tests`, and ours must win."""

@@ -1,4 +1,4 @@
-"""Twenty secrets of all shapes, and where to look for them: in bytes, however they are spelled."""
+"""Twenty secrets of all shapes, and how to find them in bytes, in any encoding."""
 
 from __future__ import annotations
 

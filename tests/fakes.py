@@ -1,4 +1,4 @@
-"""What tests bring instead of the real thing: time. Everything else in our tests is real."""
+"""The only thing that our tests replace: time. Everything else in them is real."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain data with something wrong in it: what another program may have written over ours."""
+"""Plain data with an error in it, as another program may have written it."""
 
 from __future__ import annotations
 

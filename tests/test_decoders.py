@@ -1,4 +1,4 @@
-"""Whatever bytes come from elsewhere, each reader gives its value or an error of ours.
+"""Every reader of foreign bytes returns a value or raises an error of nottwice.
 
 Never a RecursionError, a KeyError or a UnicodeError: who wrote the bytes must not choose which.
 """
@@ -317,5 +317,5 @@ def test_a_key_file(text: str) -> None:
 
 
 @given(TEXTS)
-def test_no_store_that_somebody_names_stumbles(text: str) -> None:
+def test_no_store_stumbles_over_a_name(text: str) -> None:
     outcome_of(lambda: Settings(store=text).open_ledger())

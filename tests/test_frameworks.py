@@ -1,4 +1,4 @@
-"""Do real frameworks take a protected function as they took the bare one, and does a kill in the
+"""Do real frameworks accept a protected function like the bare one, and does a kill in the
 middle of its call leave one effect?
 
 LangChain, OpenAI Agents and MCP themselves, in an environment of their own: the first run builds

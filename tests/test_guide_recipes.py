@@ -129,7 +129,7 @@ from agents import Model, ModelResponse, Usage, set_tracing_disabled
 from openai.types.responses import ResponseFunctionToolCall
 
 class Scripted(Model):
-    """It asks for the tool, and again if somebody lets it: a model that sees an error does."""
+    """It asks for the tool, and again if it may: a model that sees an error does."""
 
     async def get_response(self, **asked):
         call = ResponseFunctionToolCall(
@@ -141,7 +141,7 @@ class Scripted(Model):
         return ModelResponse(output=[call], usage=Usage(), response_id=None)
 
     def stream_response(self, **asked):
-        raise AssertionError("nobody streams here")
+        raise AssertionError("this agent does not stream")
 
 set_tracing_disabled(True)
 agent.model = Scripted()

@@ -1,4 +1,4 @@
-"""Hostile input: it is kept to the letter, or refused with its place before anything happens.
+"""Hostile input is stored exactly, or refused with its place before anything happens.
 
 Nothing that a model, a user or an upstream can make up forges a log line, reaches another file,
 becomes a second effect, or is silently turned into something else.

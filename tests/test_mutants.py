@@ -1,4 +1,4 @@
-"""Does the table of mutants still fit the tree, and does its runner tell who survives?
+"""Does the table of mutants still fit the tree, and does its runner report survivors?
 
 ``make mutants`` takes minutes and is not part of ``make test``. What it needs is checked here.
 """

@@ -1,4 +1,4 @@
-"""The plugin in a stranger's suite: a real pytest in a folder of its own, warnings as errors."""
+"""The plugin in a user's suite: a real pytest in a separate folder, with warnings as errors."""
 
 from __future__ import annotations
 

@@ -453,7 +453,21 @@ def test_a_class_name_that_has_two_meanings_is_found() -> None:
     assert_found(words.shared_class_names(sample), "src/nottwice/guard/b.py:2")
 
 
-def test_no_file_names_a_folder_of_somebodys_machine() -> None:
+def test_code_pages_and_names_of_tests_use_the_usual_words() -> None:
+    assert_clean(words.unusual_words(TEXTS))
+
+
+def test_an_unusual_word_is_found_where_it_is() -> None:
+    texts = {
+        "docs/a.md": "nobody@example.com\nNobody knows.\n",
+        "src/nottwice/a.py": "x = 'nobody'\n# Whoever comes.\n",
+        "tests/test_a.py": "# nobody\ndef test_nobody_waits(): ...\ndef test_a_body(): ...\n",
+    }
+    found = words.unusual_words(texts)
+    assert_found(found, "docs/a.md:2", "src/nottwice/a.py:2", "tests/test_a.py:2")
+
+
+def test_no_file_names_a_folder_of_a_developers_machine() -> None:
     assert_clean(banned.machine_paths(TEXTS))
 
 

@@ -1,4 +1,4 @@
-"""What do the tests share in which a deploy removes a tool or a worker of a run under way?"""
+"""Shared by the tests in which a deploy removes a tool or a worker of an open run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told to a model, what stops the run, and whose work is it?"""
+"""Which outcomes of a call is the model told, which stop the run, and who makes the call?"""
 
 from __future__ import annotations
 

@@ -287,7 +287,7 @@ def test_a_request_that_is_not_answered_is_left_after_the_time_limit() -> None:
 
     def hangs(request: ModelRequest) -> ModelReply:
         answered.wait(10)
-        raise AssertionError("nobody listens any more")
+        raise AssertionError("there is no listener any more")
 
     shop.agent.provider.complete = hangs  # type: ignore[method-assign]
     outcome = shop.finish()

@@ -64,7 +64,7 @@ def test_the_window_is_bounded_and_begins_with_a_turn_of_the_model() -> None:
         }
         plain["window"] = move_window(plain, 2_000)
         first = plain["transcript"][plain["window"]["first"]]
-        assert first["role"] == "assistant", "it begins with the answer to a call nobody sees"
+        assert first["role"] == "assistant", "it begins with the answer to a call that is not shown"
         sizes.append(estimate_tokens([one.to_plain() for one in RunState(plain).recent]))
     assert max(sizes) <= 2_000
     assert plain["window"]["first"] > 300

@@ -121,7 +121,7 @@ def test_a_message_to_a_run_that_waits_is_heard_when_it_continues() -> None:
     assert [one.text for one in outcome.state.transcript].count("Hurry up!") == 1
 
 
-def test_anybody_can_speak_to_a_run_by_sending_it_an_event() -> None:
+def test_any_process_can_speak_to_a_run_by_sending_it_an_event() -> None:
     shop = Workshop(SCRIPT)
     shop.finish()
     with shop.host.process() as ledger:
@@ -181,7 +181,7 @@ def test_a_new_process_continues_where_the_last_one_ended(tmp_path: Any) -> None
     assert declare().run("c", message="Go on.", store=store).state.answer == "Second."
 
 
-def test_whoever_comes_second_to_a_message_finds_it_heard() -> None:
+def test_the_second_process_finds_a_message_already_heard() -> None:
     shop = Workshop(SCRIPT)
     shop.finish()
     outcome = shop.finish(goal=None, message="And again?")

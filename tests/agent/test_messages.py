@@ -1,4 +1,4 @@
-"""Does everything that was said survive being kept, the parts that only a provider knows too?"""
+"""Is every part of a message stored and read back, even the parts that only a provider knows?"""
 
 from __future__ import annotations
 

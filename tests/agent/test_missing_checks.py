@@ -1,4 +1,4 @@
-"""A process lacks a function that a run is done when: is the run lost, or does it wait (P212)?"""
+"""A process lacks a function of a run's `done_when`: is the run lost, or does it wait (P212)?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a run wait for a model that cannot answer, on record, and not for ever?"""
+"""Does a run wait for a model that cannot answer, durably, and not for ever?"""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_an_outage_is_a_timer_and_the_run_continues_when_it_is_over() -> None:
     assert len(asked) == 6, "at first it is asked a few times in a row"
 
     assert shop.finish().status == "waiting"
-    assert len(asked) == 6, "before the time has come nobody is asked"
+    assert len(asked) == 6, "before the time has come the model is not asked"
     for _ in range(30):
         (wait,) = outcome.waits
         assert wait.until is not None
@@ -221,4 +221,4 @@ def test_a_child_that_failed_on_an_outage_is_resumed_when_it_is_asked_for_again(
     assert first.is_error
     assert OVERLOADED in first.content
     assert second.content == "Bob says yes."
-    assert shop.world.effects == [("mail", "bob", "?")], "it went on, and did nothing twice"
+    assert shop.world.effects == [("mail", "bob", "?")], "it continued, and did nothing twice"

@@ -1,4 +1,4 @@
-"""Is a refusal of the model a wait, from which every way leads on?"""
+"""Does a run wait after its model refused, and does every answer let it continue?"""
 
 from __future__ import annotations
 

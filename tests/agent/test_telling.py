@@ -33,7 +33,7 @@ def test_everything_that_a_person_wants_to_see_is_said(caplog: pytest.LogCapture
     assert [one.is_error for one in told[4:6]] == [False, True]
 
 
-def test_nothing_is_put_together_if_nobody_listens(caplog: pytest.LogCaptureFixture) -> None:
+def test_no_text_is_built_without_a_listener(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, logger="nottwice")
     Workshop(["done"]).finish()
     assert caplog.records == []

@@ -1,4 +1,4 @@
-"""Is what a model asks for again done again? Only if it says so, and it can say nothing else."""
+"""Is a call that a model repeats made again? Only if the model says so explicitly."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_repetition_on_purpose_is_done_once_for_each_label() -> None:
 
 
 @pytest.mark.parametrize("label", ["a\x1b[31m", "x" * 1000])
-def test_a_label_that_nobody_could_read_is_told_to_the_model(label: str) -> None:
+def test_a_label_that_cannot_be_read_is_reported_to_the_model(label: str) -> None:
     shop = Workshop([MAIL, repeated(label), "done"])
     _, second = results(shop)
     assert second.is_error

@@ -91,7 +91,7 @@ def test_without_a_limit_nothing_is_held_back_and_all_of_it_is_reported() -> Non
     assert spent.with_workers.requests == spent.requests == office.made == 17
     assert spent.usd == pytest.approx(office.spent())
     again = nt.agent.RunState(outcome.state.plain).spent
-    assert again.with_workers == spent.with_workers, "it is in the state as well"
+    assert again.with_workers == spent.with_workers, "it is in the state, too"
 
 
 def test_what_a_person_allows_one_worker_lets_all_continue(tmp_path: Any) -> None:
@@ -329,7 +329,7 @@ def test_workers_of_workers_count_against_the_limit_of_the_first() -> None:
     assert office.made == 2
 
 
-def test_fifty_workers_are_enough_unless_somebody_says_so() -> None:
+def test_fifty_workers_are_the_limit_unless_the_agent_says_otherwise() -> None:
     office = Office(51, turns=1)
     outcome = office.run()
     assert outcome.status == "waiting"

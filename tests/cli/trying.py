@@ -1,4 +1,4 @@
-"""Tools for `nottwice check --smoke`: of one the upstream honours the key, of others not."""
+"""Tools for `nottwice check --smoke`: one whose upstream honours the key, and others."""
 
 from __future__ import annotations
 

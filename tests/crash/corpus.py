@@ -1,9 +1,9 @@
-"""Points that failed once, kept for ever: each is examined again by every test run.
+"""Points that failed once. Every test run examines each of them again.
 
 A file of ``corpus/`` is one case: which agent on which store, at which level, which points, and
 what was wrong there. ``python -m tests.crash.corpus "late" sqlite boundaries 12 --why "..."`` adds
-one, after the fault was mended; a point that fails must not get lost until then, so the line that a
-sweep prints has all of it.
+one, after the fault was fixed. Until then the point must not get lost, so the line that a sweep
+prints contains all of this.
 """
 
 from __future__ import annotations

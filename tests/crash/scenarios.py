@@ -1,4 +1,4 @@
-"""What of nottwice is killed everywhere: small agents that use all of it, each with its answers.
+"""The agents that are killed everywhere. They are small and together use all of nottwice.
 
 ``GUARD`` are plain runs, ``GRAPHS`` are graphs with everything that they can wait for. Every one
 works on a ledger whose place ``store`` says, so that the same agents sweep every kind of store.

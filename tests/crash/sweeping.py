@@ -1,4 +1,4 @@
-"""How our own sweeps are run: shortly by every test run, for long by ``make crash``.
+"""How our own sweeps are run: briefly by every test run, for longer by ``make crash``.
 
 ``python -m tests.crash.sweeping --budget 600s`` explores every agent on every store at every level
 and prints how many points it has examined; it fails if anything is wrong anywhere.

@@ -1,4 +1,4 @@
-"""A crash test that finds nothing wrong with a broken engine is worth nothing: it catches each."""
+"""The crash test catches every engine that is broken on purpose. Otherwise it proves nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_the_crash_test_catches(control: Control) -> None:
     if why_not is not None:
         pytest.skip(why_not)
     caught = catch(control)
-    assert caught is not None, f"nobody notices that {control.name}"
+    assert caught is not None, f"no test notices that {control.name}"
     row = TOOL["row"](caught)
     assert row in PAGE.read_text(encoding="utf-8"), "run: python tools/negative_controls.py"
 

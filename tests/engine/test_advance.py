@@ -692,7 +692,7 @@ def test_trouble_with_the_ledger_ends_no_doubt(host: Host) -> None:
 
     @nt.tool("unsafe_on_replay", name="advance doubtful")
     def send() -> None:
-        raise nt.Ambiguous("nobody knows")
+        raise nt.Ambiguous("it is not known")
 
     @flow.node
     def only(state: State) -> None:

@@ -151,7 +151,7 @@ def test_a_listener_that_fails_harms_neither_the_run_nor_other_listeners(
     host: Host, told: list[events.Event], caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(event: events.Event) -> None:
-        raise OSError("nobody reads")
+        raise OSError("there is no reader")
 
     stop = nt.events.listen(fail)
     heard: list[events.Event] = []

@@ -131,9 +131,7 @@ def test_redact_must_be_a_function() -> None:
         nt.tool("pure", name="hide_not", redact="card")(len)  # type: ignore[call-overload]
 
 
-def test_log_lines_hide_it_whoever_writes_them(
-    host: Host, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_log_lines_hide_it_for_every_logger(host: Host, caplog: pytest.LogCaptureFixture) -> None:
     def verify(call: nt.Call) -> nt.Verification:
         raise ValueError(f"no trace of {CARD}")
 

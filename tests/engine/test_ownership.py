@@ -178,7 +178,7 @@ def test_a_run_is_released_again_if_it_cannot_be_read(
         with monkeypatch.context() as patch:
             patch.setattr(MemoryStore, "standing", fail)
             with pytest.raises(nt.errors.StoreError), ledger.run("r"):
-                raise AssertionError("nobody has looked")
+                raise AssertionError("no process has looked")
         assert host.data.runs["r"].holder_id is None
         with ledger.run("r"):
             pass

@@ -1,4 +1,4 @@
-"""Writes that wait for the next commit: none is lost, and none is written as it no longer is."""
+"""Pending writes: none is lost, and none is written in an outdated form."""
 
 from __future__ import annotations
 

@@ -67,11 +67,11 @@ def test_a_call_is_carried_as_data(host: Host, caplog: pytest.LogCaptureFixture)
     assert f"call={said.call_id[:12]} " in caplog.text
 
 
-def test_nothing_is_put_together_that_nobody_hears(
+def test_no_record_is_built_that_no_handler_hears(
     host: Host, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
-        raise AssertionError("nobody listens")
+        raise AssertionError("there is no handler")
 
     caplog.set_level(logging.WARNING, "nottwice")
     monkeypatch.setattr("nottwice.engine.said.say", refuse)
@@ -118,7 +118,7 @@ def test_a_structured_record_is_one_line_too(text: str, capsys: pytest.CaptureFi
     assert json.loads(line)["run_id"] == text
 
 
-def test_a_record_that_cannot_be_put_together_disturbs_nobody(
+def test_a_record_that_cannot_be_built_disturbs_no_caller(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logging, "raiseExceptions", False)

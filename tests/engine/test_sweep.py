@@ -1,4 +1,4 @@
-"""A small agent, killed at every durable boundary it has, and again during the recovery.
+"""A small agent is killed at every durable boundary, and again during the recovery.
 
 Checked right after each crash on what is durable, and again after the resume: no effect twice,
 none lost, every effect in the world has an intent that was durable before it, and the run waits

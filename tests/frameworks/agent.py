@@ -131,7 +131,7 @@ async def invoke_openai(function: Any) -> str:
             return ModelResponse(output=[output], usage=Usage(), response_id=None)
 
         def stream_response(self, **asked: Any) -> Any:
-            raise AssertionError("nobody streams here")
+            raise AssertionError("this agent does not stream")
 
     def _ask() -> Any:
         return ResponseFunctionToolCall(

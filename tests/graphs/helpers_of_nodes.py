@@ -1,4 +1,4 @@
-"""Tools and helpers that nodes of tests name, in a module of their own."""
+"""Tools and helpers that nodes of tests use, in a separate module."""
 
 from __future__ import annotations
 

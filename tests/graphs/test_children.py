@@ -145,7 +145,7 @@ def test_the_same_child_asked_for_twice_is_one_and_a_label_makes_another(
     assert effects.done == ["child 1", "child 1", "child 2"]
 
 
-def test_the_same_child_asked_for_at_once_is_one_and_everybody_gets_it(
+def test_the_same_child_asked_for_at_the_same_time_is_one_and_every_caller_gets_it(
     host: Host, effects: Effects
 ) -> None:
     """Threads and tasks of the user's own, which are no branches."""

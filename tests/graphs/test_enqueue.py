@@ -166,14 +166,12 @@ def test_a_run_that_failed_is_enqueued_again_only_with_retry(host: Host, effects
         assert app.enqueue_all("flow", {"r": None, "s": None, "t": None}, retry=True) == 2
         effects.broken = set()
         assert nt.Worker(app).run(until_idle=True).completed == 3
-    # Each went on where it had failed.
+    # Each continued where it had failed.
     assert effects.done == ["a", "a", "a"]
     assert effects.visited == ["b"] * 5
 
 
-def test_a_run_that_somebody_tries_again_is_not_put_back_under_him(
-    host: Host, effects: Effects
-) -> None:
+def test_a_run_that_another_process_retries_is_not_put_back(host: Host, effects: Effects) -> None:
     effects.broken = {"a"}
     flow = graph()
     flow.node(name="a")(lambda state: effects.visit("a"))

@@ -44,7 +44,7 @@ def test_tools_are_found_by_name_through_helpers_and_modules() -> None:
     assert names(one_node(lambda state: None)) == []
 
 
-def test_tools_that_nobody_can_see_are_declared() -> None:
+def test_tools_that_code_does_not_show_are_declared() -> None:
     table: dict[str, Any] = {"mail": fingerprinted_mail}
     flow = one_node(lambda state: table["mail"]("x"))
     assert names(flow) == []

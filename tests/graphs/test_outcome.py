@@ -48,7 +48,7 @@ def test_an_outcome_as_plain_data_can_be_kept() -> None:
     assert Failure.from_plain(plain["failure"]) == failure
 
 
-def test_everybody_gets_an_equal_outcome_and_a_state_of_their_own(host: Host) -> None:
+def test_every_caller_gets_an_equal_outcome_and_a_separate_state(host: Host) -> None:
     flow: nt.Graph[dict[str, list[int]]] = graph()
     flow.node(name="a")(lambda state: {"numbers": [1]})
     first = run(host, flow)

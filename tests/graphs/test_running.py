@@ -282,7 +282,7 @@ def test_a_run_that_another_process_drives_is_busy(host: Host, effects: Effects)
     assert effects.visited == ["again"]
 
 
-def test_whoever_stays_continues_as_soon_as_what_the_run_waits_for_has_come(
+def test_a_process_that_stays_continues_as_soon_as_what_the_run_waits_for_has_come(
     host: Host, effects: Effects
 ) -> None:
     flow = line(effects, "a")
@@ -328,7 +328,7 @@ def test_a_doubt_that_only_a_person_can_end_makes_the_run_wait(
     assert effects.done == ["a", "b"]
 
 
-def test_an_error_that_nobody_can_decide_fails_the_run_and_never_completes_it(
+def test_an_error_that_no_decision_ends_fails_the_run_and_never_completes_it(
     host: Host, effects: Effects
 ) -> None:
     """A new effect in an inner step that is finished: there is no review, only other code."""
@@ -356,7 +356,7 @@ def test_an_error_that_nobody_can_decide_fails_the_run_and_never_completes_it(
     assert effects.done == ["x", "outer"]
 
 
-def test_a_decision_that_nobody_can_use_yet_does_not_make_the_run_spin(
+def test_a_decision_that_cannot_be_used_yet_does_not_make_the_run_spin(
     host: Host, effects: Effects
 ) -> None:
     """The tool that the decision is about is not declared in this process."""
@@ -403,7 +403,7 @@ def test_a_run_that_a_person_aborts_while_it_waits_is_aborted(host: Host, effect
     assert run(host, flow).status == "aborted"
 
 
-def test_a_run_whose_last_answer_is_there_is_advanced_by_whoever_comes(
+def test_a_run_whose_last_answer_is_there_is_advanced_by_the_next_process(
     host: Host, effects: Effects
 ) -> None:
     flow = graph()

@@ -1,4 +1,4 @@
-"""A sweep that finds nothing wrong with a broken engine is worth nothing: each bug is caught.
+"""The sweep catches every bug that is put into the engine. Otherwise it would prove nothing.
 
 The bugs are the ones that this design invites: records that go separately and should go together,
 visits and children that lose their identity, branches that share what they should not.

@@ -1,4 +1,4 @@
-"""A run that no deployed version can take is told to people, and waits for its code unharmed."""
+"""A run that no deployed version can resume is shown to people, and waits unharmed for its code."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_a_run_that_has_ended_needs_no_person(host: Host, effects: Effects) -> N
     assert host.open_reviews == []
 
 
-def test_a_run_that_drains_elsewhere_needs_nobody_and_is_not_stopped(
+def test_a_run_that_drains_elsewhere_needs_no_person_and_is_not_stopped(
     host: Host, effects: Effects
 ) -> None:
     """Blue and green on one ledger: the new deployment meets a run that the old one drives."""

@@ -275,7 +275,7 @@ def test_cancelling_the_waiter_does_not_cancel_the_effect() -> None:
     assert [row.status for row in host.calls] == [CallStatus.DONE]
 
 
-def test_the_error_of_a_call_that_nobody_waits_for_is_logged_on_one_line(
+def test_the_error_of_a_call_without_a_waiter_is_logged_on_one_line(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     host = Host()

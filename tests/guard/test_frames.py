@@ -1,4 +1,4 @@
-"""A traceback of nottwice shows the lines of the program, and at most one of ours."""
+"""A traceback shows the lines of the user's program, and at most one line of nottwice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What code read from a clock or a die is the same after a resume, wherever it was cut off (L7)."""
+"""Recorded times and random values are the same after a resume, wherever it stopped (L7)."""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ def test_the_same_definition_may_be_declared_again_and_the_new_one_counts() -> N
         return registry_cell
 
     old, new = cell("same"), cell("same")
-    assert registry.find_protected("registry_cell") is new
-    assert old is not new
+    assert new in registry.declared_tools()
+    assert old not in registry.declared_tools()
 
 
 def test_tools_that_are_forgotten_free_their_names() -> None:
@@ -97,8 +97,8 @@ def test_two_nameless_functions_of_one_given_name_are_refused(kind: str) -> None
     with pytest.raises(nt.errors.InvalidTool, match="Two tools are named"):
         declare("pure", name=f"registry one {kind}")(second)
     again = declare("pure", name=f"registry one {kind}")(first)
-    assert registry.find_protected(f"registry one {kind}") is again
-    assert kept is not again
+    assert again in registry.declared_tools()
+    assert kept not in registry.declared_tools()
 
 
 def test_all_living_tools_are_listed_by_name() -> None:

@@ -1,4 +1,4 @@
-"""A run as a block: entering starts or resumes it, leaving gives it up, whatever happened (D5)."""
+"""A run as a block: entering starts or resumes it, and leaving always releases it (D5)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 import nottwice as nt
+from nottwice.engine.session import current_scope
 from nottwice.guard import run as run_module
-from nottwice.guard.run import current_run_id
 from nottwice.model.call import CallStatus
 from nottwice.model.run import RunStatus, StepStatus
 from tests.fakes import Host
@@ -34,6 +34,12 @@ def status(ledger: nt.Ledger, run_id: str = "r") -> tuple[RunStatus, bool]:
     run = ledger.store.load_run(run_id)
     assert run is not None
     return run.status, run.holder_id is not None
+
+
+def current_run_id() -> str | None:
+    """The id of the run that this code is in."""
+    scope = current_scope.get()
+    return scope.session.run_id if scope is not None else None
 
 
 def in_thread(function: Callable[[], object]) -> object:

@@ -125,7 +125,7 @@ def test_a_bad_wish_is_refused_before_anything_happens(host: Host, work: Callabl
 @pytest.mark.parametrize(
     "work", [lambda: nt.ask("Go?"), lambda: nt.sleep("1s"), lambda: nt.receive("paid")]
 )
-def test_outside_of_a_run_nobody_waits(work: Callable[[], Any]) -> None:
+def test_outside_of_a_run_nothing_waits(work: Callable[[], Any]) -> None:
     with pytest.raises(nt.errors.NotInRun):
         work()
 

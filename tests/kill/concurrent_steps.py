@@ -1,4 +1,4 @@
-"""A program of tasks or threads inside a step, killed at random moments until it is through.
+"""A program with tasks or threads inside a step, killed at random moments until it ends.
 
 ``python -m tests.kill.concurrent_steps FOLDER KIND SEEDS`` forks one life after the other and says
 in JSON how each ended. Every effect is a line of a file, so ``verify`` can look it up.

@@ -1,4 +1,4 @@
-"""What do the processes of a fleet do? Real workers advance runs; others put them down and decide.
+"""What do the processes of a fleet do? Workers advance runs; other processes enqueue and decide.
 
 The graph waits for everything that a run can wait for: time, a person, an event, a child run that
 waits itself; so no run ends unless workers find each of these when it has come.

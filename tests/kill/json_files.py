@@ -1,4 +1,4 @@
-"""What becomes of a run whose files are being written when its process dies, at any line of that?
+"""What becomes of a run if its process dies at any line of the code that writes its files?
 
 This file is a process of its own. For every line that the rooms which write JSON files execute, it
 forks a child that does the work and dies of a real SIGKILL right before that line. Another child

@@ -1,4 +1,4 @@
-"""Does a model that behaves as badly as it can, killed over and over, do anything twice?
+"""Does an agent with an erratic model that is killed repeatedly do anything twice?
 
 The model is in ``erratic_model.py``. Processes die of a real SIGKILL at random commits, effects and
 requests; the window is so small that it is compacted all the time; a person looks in the world and

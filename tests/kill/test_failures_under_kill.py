@@ -38,6 +38,7 @@ def test_every_attempt_is_durable_before_the_upstream_sees_it(
     assert len(set(seen)) == 3
 
 
+@pytest.mark.sampled(part="sweeps", keep=2)
 @both
 @pytest.mark.parametrize("kind", ["unsafe", "keyed"])
 def test_a_permanent_failure_is_not_retried_and_fails_alike_in_every_process(
@@ -67,6 +68,7 @@ def test_attempts_are_bounded_and_their_failure_is_replayed_until_a_retry_is_ask
         check_state(case, State("DONE", 1, 4))
 
 
+@pytest.mark.sampled(part="sweeps", keep=4)
 @both
 @pytest.mark.parametrize("kind", ["unsafe", "keyed"])
 @pytest.mark.parametrize("place", ["after result", "before intent"])

@@ -1,10 +1,10 @@
 """A graph that is killed anywhere, and again while it resumes, ends as if nothing had happened.
 
-Real processes, real SIGKILL, an upstream in a process of its own (P28, P29). The graph has
-everything in it; its places are both ends of every node, and both sides of every commit and of
-every request. What a killed run must look like is not written down here but measured: a run that
-nobody interrupts shows it. By default a sample of the pairs of kills is tried, from a seed that is
-printed; ``make kills`` tries all of them, and NOTTWICE_KILLS=200 that many.
+Real processes, real SIGKILL, and an upstream in a separate process (P28, P29). The graph uses all
+features. It is killed at both ends of every node, and on both sides of every commit and request.
+What a killed run must look like is measured by a run that is not interrupted. By default a sample
+of the pairs of kills is tried, from a seed that is printed. ``make kills`` tries all of them, and
+NOTTWICE_KILLS=200 that many.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Is an answer that was paid for asked for again after a kill? At most the one under way (D14)."""
+"""Is a paid answer requested again after a kill? At most the request in progress (D14)."""
 
 from __future__ import annotations
 

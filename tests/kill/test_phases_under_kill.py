@@ -67,7 +67,7 @@ def head_of(store: str) -> dict[str, str]:
 
 
 @pytest.mark.sampled(part="sweeps", keep=2)
-def test_a_phase_that_works_for_long_is_in_progress_for_everybody_who_looks(
+def test_a_phase_that_works_for_long_is_shown_as_in_progress_to_every_reader(
     layer: str, store: str
 ) -> None:
     with working(layer, store, "works") as process:

@@ -1,4 +1,4 @@
-"""Does reading the ledger's files, in the very process that writes them, cost no commit? (P110)
+"""Does the process that writes a ledger lose no commit by reading its files? (P110)
 
 Closing a file drops every POSIX lock that the process has on it, SQLite's own among them.
 """

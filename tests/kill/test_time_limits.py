@@ -123,7 +123,7 @@ def test_a_late_result_is_recorded_even_if_a_person_decides_at_that_very_moment(
     assert [one["status"] for one in case.reviews()] == ["closed"]
 
 
-def test_a_result_that_overtakes_its_own_review_leaves_nobody_waiting(case: Case) -> None:
+def test_a_result_that_overtakes_its_own_review_leaves_no_review_open(case: Case) -> None:
     """The limit has passed, and before the review is written the tool returns after all."""
     pause, gate = case.gate("before the review"), case.gate("slow")
     more = {"pause_at": "before review", "pause_gate": pause}
@@ -148,7 +148,7 @@ def test_a_thread_that_outlives_the_time_limit_of_its_tool_is_not_doubled(case: 
     agent = case.start(**plan, faults={"hold_before": gate})
     assert agent.hear("error")["error"] == "ReplayUnsafeError"
     check_state(case, State("UNKNOWN", 0, 1))
-    assert case.row()["finished_at"] is None, "nobody knows that it is over"
+    assert case.row()["finished_at"] is None, "it is not known that it is over"
     other = case.finish(**plan)
     assert other.said["error"] == "ReplayUnsafeError"
     check_state(case, State("UNKNOWN", 0, 1))

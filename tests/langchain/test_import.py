@@ -1,4 +1,4 @@
-"""Is LangGraph needed only by those who use it, and is it said when it is missing?"""
+"""Is LangGraph imported only if it is used, and does an error say that it is missing?"""
 
 from __future__ import annotations
 

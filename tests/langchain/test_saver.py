@@ -1,4 +1,4 @@
-"""Does the saver do all that LangGraph asks of one, and does it keep its promises in real graphs?
+"""Does the saver implement LangGraph's interface, and keep its promises in real graphs?
 
 LangGraph itself, in the environment of the frameworks (tests/test_frameworks.py). The tests in
 `inside/` run there, with the pytest of that environment; a failure shows what it printed.

@@ -1,4 +1,4 @@
-"""Is what a person is shown read back as it was asked, and is a bad wish refused before that?"""
+"""Is a question read back as it was asked, and is an invalid question refused?"""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ def test_a_review_of_what_may_have_happened_shows_nothing_of_the_kind() -> None:
 
 @pytest.mark.parametrize("kind", [ReviewKind.QUESTION, ReviewKind.APPROVAL])
 @pytest.mark.parametrize("about", ["[]", "7", "{}", '{"question":1}', '{"tool":"x","args":7}'])
-def test_what_nobody_can_have_asked_is_not_believed(kind: ReviewKind, about: str) -> None:
+def test_a_question_that_cannot_have_been_asked_is_not_believed(
+    kind: ReviewKind, about: str
+) -> None:
     with pytest.raises(LedgerCorrupt, match="1a2b"):
         shown_in(review(kind, about))
 

@@ -1,4 +1,4 @@
-"""Has every number a moment to be shown?"""
+"""Can every number be shown as a time?"""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ def test_every_attempt_stays_on_record_however_often_it_is_tried() -> None:
     assert [past.attempt_id for past in row.past] == ["attempt 1", "attempt 2", "attempt 3"]
 
 
-def test_an_attempt_that_nobody_saw_end_is_unknown_history() -> None:
+def test_an_attempt_without_a_recorded_end_is_unknown_history() -> None:
     row = pending().next_attempt(attempt_id="attempt 2", holder_id="holder 2", now=107)
     assert (row.past[0].outcome, row.past[0].ended_at) == ("unknown", 107)
 

@@ -1,4 +1,4 @@
-"""Records behave as frozen dataclasses do; those of every call for the type checker only."""
+"""Records behave as frozen dataclasses; light records do so for the type checker only."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def test_the_default_policy_makes_four_attempts_within_two_seconds_of_waiting() 
     assert delays(RetryPolicy(), 1.0) == [0.5, 1.0, 2.0, None]
 
 
-def test_no_retry_gives_up_after_the_first_attempt() -> None:
+def test_no_retry_stops_after_the_first_attempt() -> None:
     assert delays(NO_RETRY, 0.0) == [None]
 
 

@@ -57,7 +57,7 @@ def test_every_kind_has_its_verbs_and_the_others_are_refused_with_them() -> None
     assert set(VERBS) == set(ReviewKind)
 
 
-def test_saying_the_same_again_is_harmless_even_by_somebody_else() -> None:
+def test_saying_the_same_again_is_harmless_even_by_another_person() -> None:
     decided = OPEN.decided(decision())
     assert decided.decided(decision(by="bob")) is decided
     used = decided.used(now=120)
@@ -112,7 +112,7 @@ def test_a_doubt_that_ended_by_itself_leaves_nothing_to_decide() -> None:
         closed.decided(decision())
 
 
-def test_every_change_makes_a_new_version_so_that_nobody_decides_what_they_did_not_see() -> None:
+def test_every_change_makes_a_new_version_so_that_no_person_decides_what_they_did_not_see() -> None:
     decided = OPEN.decided(decision())
     after = [decided, decided.undone(), decided.used(now=1), OPEN.closed("verify", now=1)]
     assert [review.version for review in after] == [2, 3, 3, 2]

@@ -52,6 +52,6 @@ def test_what_cannot_be_read_is_said_not_to_be_believed(error: Exception) -> Non
             raise error
 
 
-def test_what_somebody_interrupts_is_not_called_corrupt() -> None:
+def test_an_interrupted_read_is_not_called_corrupt() -> None:
     with pytest.raises(KeyboardInterrupt), not_believed("The thing"):
         raise KeyboardInterrupt

@@ -82,7 +82,7 @@ def test_it_ends_as_it_would_in_an_interpreter_of_its_own(code: str, tmp_path: P
     assert forked.stderr.splitlines()[-1:] == started.stderr.splitlines()[-1:]
 
 
-def test_an_exception_that_nobody_catches_is_told_and_fails_it(tmp_path: Path) -> None:
+def test_an_uncaught_exception_is_reported_and_fails_it(tmp_path: Path) -> None:
     forked, started = both("-c", "1 / 0", cwd=tmp_path)
     assert forked.returncode == started.returncode == 1
     assert forked.stderr.endswith("ZeroDivisionError: division by zero\n")

@@ -1,4 +1,4 @@
-"""A ready-made policy is about the calls that have everything that it names."""
+"""A ready-made policy applies to the calls that match everything it names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of a tool by its name or its tags."""
+"""Policies that name tools or tags."""
 
 from __future__ import annotations
 

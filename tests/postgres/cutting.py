@@ -1,4 +1,4 @@
-"""How does a connection break at a chosen moment? A proxy that reads along, and cuts.
+"""How does a connection break at a chosen moment? A proxy reads the traffic and cuts it.
 
 It counts what the client sends by its last word (Sync, or a simple query): a *request*. At a chosen
 request it breaks the connection in one of these ways:

@@ -84,7 +84,7 @@ class Pooler:
             pool.put(upstream)
 
     def _pool(self, startup: bytes) -> tuple[queue.Queue[socket.socket], bytes]:
-        """The connections of everybody who introduces himself in the same way."""
+        """The connections of all clients that log in in the same way."""
         with self._guard:
             greeting = b""
             if startup not in self._pools:

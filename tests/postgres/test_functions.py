@@ -1,4 +1,4 @@
-"""Do the functions keep plans that stay good, look after they have locked, and do without them?"""
+"""Do the functions keep good plans and read after locking, and does a ledger work without them?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A database that was restored with tools of its own can be held like any other copy (P91)."""
+"""A database restored with PostgreSQL's own tools can be held like any other copy (P91)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a ledger made once, brought forward whole, and refused where it is none of ours? (P61)"""
+"""Is a ledger created once, migrated completely, and refused if it is not ours? (P61)"""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_schema_of_other_things_is_left_alone(
         PostgresStore(server.ledger_url(tmp_path), now=NOW)
 
 
-def test_an_empty_schema_that_somebody_made_for_us_is_used(
+def test_an_empty_schema_that_an_admin_has_created_is_used(
     place: Place, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
     connection.execute(f"CREATE SCHEMA {place.schema}")

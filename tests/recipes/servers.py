@@ -1,4 +1,4 @@
-"""Upstreams in processes of their own, for recipes: a small tracker over HTTP, and a mail server.
+"""Upstreams for recipes, in separate processes: a small tracker over HTTP, and a mail server.
 
     python -m tests.recipes.servers http
     python -m tests.recipes.servers smtp FOLDER  # and imap FOLDER, to look into it
@@ -205,7 +205,7 @@ class Handler(BaseHTTPRequestHandler):
 async def take_mail(
     folder: Path, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
-    """Take mail for anybody but nobody@, and keep it in the folder; for lost@ say nothing then."""
+    """Accept mail for all addresses but nobody@, and store it. For lost@, do not answer."""
     recipients: list[str] = []
 
     def say(text: str) -> None:

@@ -124,7 +124,7 @@ def _age_folder(folder: Path) -> None:
         _age(each)
 
 
-def test_a_file_that_was_written_just_before_needs_nobody(
+def test_a_file_that_was_written_just_before_needs_no_person(
     write: Write, folder: Path, ledger: Path
 ) -> None:
     """Two writes in a row, killed in the second: no clock can tell which came first, but the part

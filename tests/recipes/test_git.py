@@ -230,7 +230,7 @@ def test_a_hook_that_hangs_is_killed(repository: Repository, ledger: Path) -> No
     assert repository.commits == []
 
 
-def test_an_index_that_somebody_else_has_locked_is_waited_for(
+def test_an_index_that_another_process_has_locked_is_waited_for(
     repository: Repository, commit: Commit, ledger: Path
 ) -> None:
     lock = repository.path / ".git/index.lock"
@@ -269,7 +269,7 @@ def test_the_lock_of_a_killed_git_of_others_stays_and_is_named(
     assert repository.commits == []
 
 
-def test_nobody_elses_merge_is_concluded(
+def test_a_merge_of_another_person_is_not_concluded(
     repository: Repository, commit: Commit, ledger: Path
 ) -> None:
     repository.git("stash", "--quiet")

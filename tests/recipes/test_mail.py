@@ -157,7 +157,7 @@ def test_a_server_that_asks_to_come_back_is_asked_again(
         (["ann@example.com"], "hello\r\nBcc: eve@example.com"),
     ],
 )
-def test_nobody_is_written_to_who_was_not_named(
+def test_only_named_recipients_are_written_to(
     mailbox: Mailbox, send: Send, ledger: Path, to: list[str], subject: str
 ) -> None:
     with pytest.raises(nt.errors.InvalidArguments):

@@ -139,7 +139,7 @@ def test_did_not_happen_is_refused_while_the_attempt_may_run(host: Host) -> None
     assert decision.holder_stopped
 
 
-def test_somebody_who_decides_at_the_same_moment_wins_or_loses_whole(host: Host) -> None:
+def test_of_two_decisions_at_the_same_moment_one_wins_completely(host: Host) -> None:
     class Racing(MemoryStore):
         def commit(self, commit: object) -> None:
             say(host, Verb.DID_NOT_HAPPEN, by="the other")

@@ -1,4 +1,4 @@
-"""How does a test speak with a process of its own: hear it, tell it, stop it, kill it, miss it?"""
+"""How does a test talk to a process that it started, stop it, kill it, and notice its end?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A SQLite ledger for the tests of its own rooms; what is true of every store is in the suite."""
+"""A SQLite ledger for tests of its own modules. The suite tests what is true for every store."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Ledgers of every schema there ever was, kept as SQL, and the agent that left them behind.
+"""A ledger of every schema, kept as SQL, and the agent that wrote it.
 
-``python -m tests.store.kept_ledgers 2`` makes the one of a new schema, once, when its script is
-finished: a run that is done, one that waits for a person, one whose process died in the middle of
-an effect, and a graph that waits for an answer. What was released is not made again: it is what
-lies on somebody's disk.
+``python -m tests.store.kept_ledgers 2`` writes the ledger of a new schema, once, when its script is
+finished. It has a run that is done, a run that waits for a person, a run whose process died in the
+middle of an effect, and a graph that waits for an answer. A ledger of a released schema is never
+written again, because it stands for the files that users have.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ WRITING = 1 << 62
 
 
 class FolderStore(StoreBase):
-    """Everybody who writes has the lock, reads all runs, and replaces the file of one."""
+    """A writer takes the lock, reads all runs, and replaces the file of one."""
 
     reads_can_block = False
 

@@ -81,7 +81,7 @@ def replace_itself(path: str) -> None:
 
 
 def exclude(lock_path: str, place: str) -> None:
-    """Keep everybody else out until the end of the input."""
+    """Keep all other processes out until the end of the input."""
     lock = locks.hold(Path(lock_path), now=NOW)
 
     def stay() -> None:

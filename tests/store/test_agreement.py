@@ -1,4 +1,4 @@
-"""Do all stores say the same to the same commits, whatever these are? Chosen by chance.
+"""Do all stores give the same answers to the same commits? The commits are generated at random.
 
 The suite asks what its authors thought of. Here commits are thrown together from a small stock of
 ids, epochs and versions, so that they often meet what is there, and every store must give the same

@@ -1,4 +1,4 @@
-"""Does a store that says no more than the primitives keep every claim?
+"""Does a store that defines only the primitives keep every claim?
 
 That the answers which follow are those of the SQL stores is in `test_agreement.py`.
 """

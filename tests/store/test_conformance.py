@@ -138,7 +138,7 @@ def test_a_claim_that_a_store_cannot_keep_is_not_collected() -> None:
     assert TestSqlite.capabilities() == {"durable", "proves_death", "other_holders"}
 
 
-def test_a_store_that_nobody_opens_is_an_error_of_its_author() -> None:
+def test_a_store_that_is_never_opened_is_an_error_of_its_author() -> None:
     class Forgotten(StoreConformance):
         pass
 

@@ -126,7 +126,7 @@ def test_the_order_of_the_lines_says_nothing() -> None:
 
 
 @pytest.mark.parametrize("root", ["1 1 0:2 / / rw - rootfs rootfs rw", ROOT.replace("1 0", "1 77")])
-def test_a_root_is_found_whoever_its_parent_is(root: str) -> None:
+def test_a_root_is_found_for_every_parent(root: str) -> None:
     table = root + "\n" + mount(2, "/mnt", "nfs")
     assert filesystem_of(Path("/mnt/agent.db"), mountinfo=table) == "nfs"
 

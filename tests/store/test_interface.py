@@ -45,7 +45,7 @@ def test_only_a_holder_writes_calls_steps_and_status(what: str) -> None:
     assert Commit(workflow_id="run", fence=FENCE, **written)
 
 
-def test_anybody_may_write_reviews_evidence_and_audit() -> None:
+def test_any_process_may_write_reviews_evidence_and_audit() -> None:
     assert Commit(workflow_id="run", **ANYBODYS)
 
 

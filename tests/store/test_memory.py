@@ -1,4 +1,4 @@
-"""Does the ledger in memory stand for the durable ones?
+"""Does the ledger in memory behave like the durable ones?
 
 What is true of every store is in `test_conformance.py`.
 """

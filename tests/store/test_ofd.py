@@ -1,4 +1,4 @@
-"""Do locks of bytes keep others out, and does no other descriptor drop them (P115)?"""
+"""Do byte locks exclude other processes, and does no other descriptor drop them (P115)?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a store that another package brings along found by its URL, by programs and by commands?
+"""Is a store of another package found by its URL, by programs and by commands?
 
 The package is a real one: a folder on the path with its metadata, as pip leaves it behind.
 """

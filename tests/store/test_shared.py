@@ -1,4 +1,4 @@
-"""Do concurrent commits share, hear each its own outcome, and survive any interrupt?"""
+"""Do concurrent commits share a transaction, get their own outcomes, and survive any interrupt?"""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ def test_a_commit_that_fails_alone_raises_and_the_next_one_works(
     shared.commit(note(2))
 
 
-def test_when_a_batch_breaks_nobody_believes_in_success_or_failure(
+def test_when_a_batch_breaks_no_caller_believes_in_success_or_failure(
     shared: SharedCommits, disk: Disk
 ) -> None:
     disk.breaks = MemoryError("too much")
@@ -317,7 +317,7 @@ def main_thread() -> Iterator[MainThread]:
     signal.signal(signal.SIGUSR1, before)
 
 
-def test_an_interrupt_while_committing_alone_concerns_nobody_else(
+def test_an_interrupt_while_committing_alone_concerns_no_other_thread(
     shared: SharedCommits, disk: Disk, main_thread: MainThread
 ) -> None:
     others: list[Future[None]] = []
@@ -391,7 +391,7 @@ def test_no_interrupt_at_any_instruction_loses_the_lead(
     others.append(in_thread(strike))
     interrupts = 0
     while interrupts < 150 or min(done) < 150:
-        assert not any(one.done() for one in others), "somebody was struck with the main thread"
+        assert not any(one.done() for one in others), "only the main thread is interrupted"
         try:
             main_thread.armed = True
             shared.commit(note(99))
@@ -479,7 +479,7 @@ def test_what_the_tasks_of_a_loop_commit_in_one_turn_is_one_batch(
     assert [len(batch) for batch in disk.batches] == [30, 30]
 
 
-def test_a_loop_that_never_runs_again_keeps_nobody_waiting(
+def test_a_loop_that_never_runs_again_keeps_no_thread_waiting(
     shared: SharedCommits, disk: Disk
 ) -> None:
     """It asked for a commit, and is closed before it found a leader."""

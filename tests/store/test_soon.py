@@ -1,4 +1,4 @@
-"""Does everybody who waits for a commit hear of it, and an event loop once for all of them?"""
+"""Is every caller that waits for a commit told, and an event loop once for all its callers?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is every statement that a store makes by name there, and spelled as its database wants it?"""
+"""Does every named statement exist, in the dialect of its database?"""
 
 from __future__ import annotations
 

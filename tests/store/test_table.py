@@ -20,7 +20,7 @@ class Visit(NamedTuple):
     window_seconds: float | None
 
 
-def visits() -> Table[Visit]:
+def visits(*, sealed: str = "workflow_id created_at", sealed_if_any: str = "") -> Table[Visit]:
     return Table(
         "visits",
         "a visit",
@@ -33,7 +33,8 @@ def visits() -> Table[Visit]:
             field(Column("window_seconds", Type.REAL, True)),
         ),
         key="workflow_id attempt",
-        sealed="workflow_id created_at",
+        sealed=sealed,
+        sealed_if_any=sealed_if_any,
     )
 
 
@@ -102,3 +103,10 @@ def test_a_seal_is_over_what_the_table_says_and_nothing_else() -> None:
     row = table.row(Visit("r", 1, 2, None, None))
     assert table.under_seal(row) == ("r", 2)
     assert table.under_seal(table.changed(row, attempt=7, seal="s")) == ("r", 2)
+
+
+def test_a_later_column_of_a_wholly_sealed_row_is_sealed_once_and_only_if_it_has_a_value() -> None:
+    table = visits(sealed="*", sealed_if_any="finished_at window_seconds")
+    old = table.row(Visit("r", 1, 2, None, None))
+    assert table.under_seal(old) == ("r", 1, 2)
+    assert table.under_seal(table.changed(old, finished_at=3)) == ("r", 1, 2, 3, None)

@@ -1,4 +1,4 @@
-"""Do records become rows and records again, unchanged, and is what cannot be read not believed?"""
+"""Do records become rows and records again, unchanged, and is an unreadable row refused?"""
 
 from __future__ import annotations
 

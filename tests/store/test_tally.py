@@ -1,4 +1,4 @@
-"""What is counted is the same in memory and in SQL: that is asked of every store by the suite."""
+"""Counts in memory. The conformance suite compares them with the counts in SQL."""
 
 from __future__ import annotations
 

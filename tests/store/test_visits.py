@@ -76,7 +76,7 @@ def test_visits_and_commits_of_many_threads_share_transactions_and_lose_nothing(
     assert sorted(noted(ledger)) == list(range(42))
 
 
-def test_a_visit_that_fails_writes_nothing_and_fails_nobody_else(ledger: SqliteStore) -> None:
+def test_a_visit_that_fails_writes_nothing_and_fails_no_other(ledger: SqliteStore) -> None:
     ledger.commit(adding(1))
 
     def work(ask: Ask) -> None:

@@ -1,4 +1,4 @@
-"""Do stores lie where their process is told, also those that were opened before?"""
+"""Are stores redirected as their process is told, even those that were opened before?"""
 
 from __future__ import annotations
 

@@ -332,7 +332,7 @@ def test_waiting_at_a_gate_that_was_released_is_refused_instead_of_hanging(
 @pytest.mark.parametrize(
     ("faults", "count"), [({"hold": "forgotten"}, 1), ({"hold_before": "forgotten"}, 0)]
 )
-def test_a_gate_that_nobody_opens_answers_504(faults: dict[str, Any], count: int) -> None:
+def test_a_gate_that_is_not_opened_answers_504(faults: dict[str, Any], count: int) -> None:
     with World.start(hold_limit_seconds=0.05) as world:
         with pytest.raises(WorldRefused, match="never released") as refused:
             world.client().do("refund", **faults)

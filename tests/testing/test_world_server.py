@@ -1,4 +1,4 @@
-"""Does the world's process live exactly as long as it should, and start or say why not?"""
+"""Does the world's process live exactly as long as it should, and report a failed start?"""
 
 from __future__ import annotations
 

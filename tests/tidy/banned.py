@@ -1,4 +1,4 @@
-"""Which constructs have no place in the package, because each has cost an effect once?"""
+"""Which constructs are banned, because each of them once led to a duplicate effect?"""
 
 from __future__ import annotations
 

@@ -268,7 +268,7 @@ def unkept_citations(page: str, source: Tree) -> Iterator[Finding]:
                     yield Finding(
                         path,
                         line_number,
-                        f"it cites P{number}, which nobody promised",
+                        f"it cites P{number}, which is not a promise",
                         "Cite a number of docs/promises.md, or add the promise there",
                     )
 

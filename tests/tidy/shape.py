@@ -1,4 +1,4 @@
-"""Is every file and function of a readable size, introduced, and tested next door?"""
+"""Is every file and function short enough, introduced, and tested in the mirrored place?"""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def modules_without_tests(
             yield Finding(
                 path,
                 1,
-                "nobody tests this module next door",
+                "this module has no test beside it",
                 f"Write {expected}, or say in TESTED_ELSEWHERE where its test is and why",
             )
 
@@ -86,4 +86,4 @@ def idle_exceptions(source: Tree, tests: Collection[str], exceptions: Tree) -> I
         if path not in source:
             yield Finding(path, 1, "an exception names it, but it does not exist", "Remove it")
         elif where not in tests:
-            yield Finding(path, 1, f"its exception names {where}, which does not exist", "Mend it")
+            yield Finding(path, 1, f"its exception names {where}, which does not exist", "Fix it")

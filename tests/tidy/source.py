@@ -22,7 +22,7 @@ Tree = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Finding:
-    """One place that breaks a rule, and how to mend it."""
+    """One place that breaks a rule, and how to repair it."""
 
     path: str
     line: int

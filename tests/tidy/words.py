@@ -39,6 +39,32 @@ ABBREVIATIONS = {
     "val": "value",
 }
 
+# Plain English has a usual word for each: the process, the caller, a person, another thread.
+UNUSUAL = {
+    "nobody": "no process, no person, no test",
+    "somebody": "a person, another process",
+    "everybody": "every caller, every process",
+    "anybody": "any process, any person",
+    "whoever": "the caller, the next process",
+    "put down": "enqueue",
+    "mended": "fixed",
+    "aboard": "pending",
+}
+# A quoted word is a value, such as the id of a run, and one with an @ is an address.
+_UNUSUAL = re.compile(rf"(?<![\w'\"])(?:{'|'.join(UNUSUAL)})(?![\w'\"@])", re.IGNORECASE)
+
+
+def unusual_words(texts: Tree) -> Iterator[Finding]:
+    """Code and pages use the usual word, and so do the names of tests."""
+    for path, text in sorted(texts.items()):
+        for number, line in enumerate(text.splitlines(), start=1):
+            if path.startswith("tests/"):
+                name = re.match(r"\s*(?:async )?def (test_\w+)", line)
+                line = name[1].replace("_", " ") if name else ""
+            for found in _UNUSUAL.findall(line):
+                usual = UNUSUAL[found.lower()]
+                yield Finding(path, number, f"it says {found!r}", f"Write who it is: {usual}")
+
 
 def shared_class_names(tree: Tree) -> Iterator[Finding]:
     """No public class has the name of another: a name means one thing in the whole package."""

@@ -1,4 +1,4 @@
-"""The incidents that versioned graphs are there for, each as it happens, and how it ends here.
+"""The incidents that versioned graphs prevent, each as it happens, and how it ends here.
 
 The names are those of the rows in the tables that the specification was written from: what goes
 wrong with checkpoints when code is deployed, and the gotchas of resuming from them.

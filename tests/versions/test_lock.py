@@ -1,4 +1,4 @@
-"""A lock file says what is deployed, reads like the code, and is apart from code that changed."""
+"""A lock file says what is deployed, can be read, and differs if the code has changed."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def test_an_event_that_came_before_the_migration_is_there_after_it(host: Host) -
     assert run(host, new).state == {"paid": 5}
 
 
-def test_a_timer_begins_anew_only_if_somebody_says_so(host: Host, effects: Effects) -> None:
+def test_a_timer_starts_again_only_if_the_admin_says_so(host: Host, effects: Effects) -> None:
     old = of_bodies("1.0.0", work=lambda state: nt.sleep("2d"))
     new = of_bodies("2.0.0", later=lambda state: nt.sleep("2d"))
     run(host, old)
@@ -156,7 +156,7 @@ def test_a_deadline_is_a_timer_too(host: Host, new: nt.Graph[Any]) -> None:
     refused(host, new, "waits again for an event that came too late")
 
 
-def test_an_open_question_is_closed_and_asked_again_only_if_somebody_says_so(host: Host) -> None:
+def test_an_open_question_is_closed_and_asked_again_only_if_the_admin_says_so(host: Host) -> None:
     old = of_bodies("1.0.0", work=lambda state: {"size": nt.ask("Which size?")})
     new = of_bodies("2.0.0", later=lambda state: {"size": nt.ask("Which size, in inches?")})
     run(host, old)
@@ -210,7 +210,7 @@ def test_a_decision_that_comes_at_this_very_moment_is_seen(host: Host, effects: 
     assert run(host, old).state == {"size": "8"}
 
 
-def test_answers_and_rejections_are_asked_for_again_only_if_somebody_says_so(
+def test_answers_and_rejections_are_asked_for_again_only_if_the_admin_says_so(
     host: Host, effects: Effects, new: nt.Graph[Any]
 ) -> None:
     @nt.tool("unsafe_on_replay", approve=True)
@@ -235,7 +235,7 @@ def test_answers_and_rejections_are_asked_for_again_only_if_somebody_says_so(
     assert migrate(host, new, LATER, restart_steps=True).outcome == "migrated"
 
 
-def test_an_abort_that_somebody_decided_comes_first(
+def test_an_abort_that_a_person_decided_comes_first(
     host: Host, effects: Effects, new: nt.Graph[Any]
 ) -> None:
     run(host, of_bodies("1.0.0", work=lambda state: {"size": nt.ask("Which size?")}))
@@ -306,7 +306,7 @@ def test_a_child_that_failed_in_a_step_that_is_not_over(
 def test_children_of_steps_that_are_over_keep_their_own_version(
     host: Host, effects: Effects, new: nt.Graph[Any]
 ) -> None:
-    """One that ended, and one that failed, which its step took note of and went on."""
+    """One that ended, and one that failed, after which its step continued."""
     child: nt.Graph[Any] = nt.Graph("child", version="1.0.0")
     child.node(name="act")(lambda state: {"did": effects.act("child")})
     bad = child_of(effects, "bad")

@@ -1,4 +1,4 @@
-"""A run that is migrated, killed everywhere: whatever it does happens once, and all of it does.
+"""A migration that is killed everywhere: every effect of the run happens exactly once.
 
 On SQLite it is one of the graphs that ``tests/crash/test_sweep_graphs.py`` kills at its boundaries.
 """

@@ -1,4 +1,4 @@
-"""A store that counts what it hands out, and a ledger with many runs."""
+"""A store that counts the records it returns, and a ledger with many runs."""
 
 from __future__ import annotations
 

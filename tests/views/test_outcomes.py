@@ -1,4 +1,4 @@
-"""Is what a command did told whole, as the view that its JSON is made from?"""
+"""Does the view of a command's outcome contain everything that it did?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was begun goes before what is new, but every fourth run is a new one (P63)."""
+"""Runs in progress come before new ones, but every fourth run is a new one (P63)."""
 
 from __future__ import annotations
 

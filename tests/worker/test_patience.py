@@ -1,4 +1,4 @@
-"""A run that could not be advanced is tried again, later every time, until it went on."""
+"""A run that could not be advanced is retried, with a longer delay each time, until it advances."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_run_is_left_alone_until_its_delay_is_over_and_others_are_not() -> Non
     assert not patience.is_put_off("other", now=100.0)
 
 
-def test_a_run_that_went_on_begins_again_with_the_shortest_delay() -> None:
+def test_a_run_that_advanced_begins_again_with_the_shortest_delay() -> None:
     patience = Patience()
     for _ in range(5):
         patience.put_off("r", now=0.0)
@@ -30,7 +30,7 @@ def test_a_run_that_went_on_begins_again_with_the_shortest_delay() -> None:
     assert patience.put_off("r", now=0.0) == FIRST_SECONDS
 
 
-def test_a_clock_that_jumps_back_makes_nobody_wait_for_a_day() -> None:
+def test_a_clock_that_jumps_back_makes_no_run_wait_for_a_day() -> None:
     patience = Patience()
     patience.put_off("r", now=86_400.0)
     assert not patience.is_put_off("r", now=0.0)
@@ -47,7 +47,7 @@ def test_what_is_put_off_is_counted_and_what_was_not_tried_again_is_forgotten() 
     assert patience.put_off("a", now=10 * MOST_SECONDS) == FIRST_SECONDS
 
 
-def test_a_run_that_somebody_else_was_faster_with_is_not_put_off_longer_every_time() -> None:
+def test_a_run_that_another_worker_took_first_is_not_delayed_longer_every_time() -> None:
     patience = Patience()
     delays = [patience.put_off("r", now=0.0, longer=False) for _ in range(5)]
     assert delays == [FIRST_SECONDS] * 5

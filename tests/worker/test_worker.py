@@ -1,4 +1,4 @@
-"""A worker takes up ready runs and nothing else, and ends in order (P64, P65, P66)."""
+"""A worker takes ready runs and nothing else, and stops cleanly (P64, P65, P66)."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_a_child_continues_by_itself_and_its_end_wakes_its_parent(
     assert (status(host), effects.done) == (RunStatus.COMPLETED, ["after"])
 
 
-def test_a_child_that_fails_by_itself_fails_its_parent_and_nobody_tries_for_ever(
+def test_a_child_that_fails_by_itself_fails_its_parent_and_is_not_retried_for_ever(
     host: Host, effects: Effects
 ) -> None:
     child = one_node(lambda state: {"answer": nt.ask("Go on?")}, "child")

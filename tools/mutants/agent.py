@@ -38,7 +38,7 @@ AGENT: tuple[Mutant, ...] = (
         why="A model that sees an error tries again.",
     ),
     Mutant(
-        name="nobody is asked about a repeat",
+        name="no person is asked about a repeat",
         file="agent/toolbox.py",
         old='            if request.tool.repeat == "ask":\n',
         new="            if False:\n",
@@ -93,7 +93,7 @@ AGENT: tuple[Mutant, ...] = (
         why="The ledger would show a mail that was never sent.",
     ),
     Mutant(
-        name="an approval counts for words that nobody saw",
+        name="an approval counts for words that no person saw",
         file="engine/calls/approvals.py",
         old="    if _is_for_other_words(last, tool, intent):\n",
         new="    if False:\n",

@@ -32,7 +32,7 @@ ENGINE: tuple[Mutant, ...] = (
         new="        one.decision is not None\n",
         tests=(
             "tests/engine/calls/test_approvals.py"
-            "::test_whoever_wants_a_rejected_call_all_the_same_must_ask_again",
+            "::test_a_caller_that_still_wants_a_rejected_call_must_ask_again",
         ),
         why="What a person refused would be done.",
     ),
@@ -90,7 +90,7 @@ ENGINE: tuple[Mutant, ...] = (
         new="    writes: list[ReviewWrite] = []\n",
         tests=(
             "tests/engine/calls/test_attempt.py"
-            "::test_evidence_that_it_happened_takes_back_a_licence_that_nobody_has_used",
+            "::test_evidence_that_it_happened_takes_back_an_unused_licence",
         ),
         why="It happened, and the licence lets it happen again.",
     ),
@@ -196,7 +196,7 @@ ENGINE: tuple[Mutant, ...] = (
             "tests/engine/waits/test_cancelled.py"
             "::test_a_clock_that_was_put_back_does_not_keep_it_from_looking",
         ),
-        why="A cancelled run would go on for as long as the clock was put back.",
+        why="A cancelled run would continue for as long as the clock was put back.",
     ),
     Mutant(
         name="a run is not held although its ledger is a copy",
@@ -240,7 +240,7 @@ ENGINE: tuple[Mutant, ...] = (
             "            raise RunAborted("
         ),
         tests=("tests/engine/doubts/test_reconcile.py::test_an_aborted_run_stays_aborted",),
-        why="What a person stopped would go on.",
+        why="What a person stopped would continue.",
     ),
     Mutant(
         name="a living holder is overtaken",

@@ -35,7 +35,7 @@ MODEL: tuple[Mutant, ...] = (
         old="            if over and facts.settle is Settle.PASSED:\n",
         new="            if facts.settle is Settle.PASSED:\n",
         tests=("tests/model/test_decision.py::test_an_effect_in_doubt_fires_only_with_a_licence",),
-        why="A paused process wakes up and fires as well.",
+        why="A paused process wakes up and fires, too.",
     ),
     Mutant(
         name="'did not happen' licenses an attempt although no settle time is declared",

@@ -33,7 +33,7 @@ STORE: tuple[Mutant, ...] = (
             "tests/store/test_conformance.py"
             "::TestMemory::test_a_review_id_that_another_run_has_is_not_taken_over",
         ),
-        why="A decision would land on another run.",
+        why="A decision would reach another run.",
     ),
     Mutant(
         name="a step that is done can be begun again (memory, JSON files)",
@@ -46,8 +46,8 @@ STORE: tuple[Mutant, ...] = (
     Mutant(
         name="a stored key is replaced by a new one (memory, JSON files)",
         file="store/rules.py",
-        old='created_at label key key_since window_seconds"',
-        new='created_at label window_seconds"',
+        old="for name in _CHANGING})",
+        new='for name in (*_CHANGING, "key", "key_since")})',
         tests=(
             "tests/store/test_conformance.py"
             "::TestMemory::test_what_identifies_a_stored_call_is_never_changed",
@@ -210,7 +210,7 @@ ON CONFLICT DO NOTHING
         new="            return [None for _ in batch]\n",
         tests=(
             "tests/store/test_shared.py"
-            "::test_when_a_batch_breaks_nobody_believes_in_success_or_failure",
+            "::test_when_a_batch_breaks_no_caller_believes_in_success_or_failure",
         ),
         why="An effect would be made without a durable intent.",
     ),

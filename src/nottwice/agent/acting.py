@@ -29,7 +29,7 @@ from nottwice.engine.asks import Invoked as Invoked
 from nottwice.engine.calls.dispatch import perform
 from nottwice.engine.calls.requests import Receipt
 from nottwice.engine.doubts.blocking import written_call
-from nottwice.engine.drivers import drive, drive_async
+from nottwice.engine.drivers import drive, drive_async, ended_task, until_all_ended
 from nottwice.engine.session import Scope, current_scope
 from nottwice.engine.stepping import steps
 from nottwice.engine.waits import stops
@@ -107,14 +107,8 @@ async def act_async(
     course = _Course(scope, _prepare(scope, toolbox, state, calls, looked))
     for todo in course.stages():
         tasks = [asyncio.get_running_loop().create_task(_do_async(one)) for one in todo]
-        try:
-            await asyncio.wait(tasks)
-        except asyncio.CancelledError:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
-            raise
-        error = course.take(todo, [_ended_task(task) for task in tasks])
+        await until_all_ended(tasks)
+        error = course.take(todo, [ended_task(task) for task in tasks])
         if error is not None:
             await drive_async(course.tell_people(error), scope.session)
             raise error
@@ -208,11 +202,6 @@ def _behind_text(behind: Sequence[str]) -> str:
         f"not begun: {shown}{more}. The model asked for it in the same reply, after this call; "
         "it starts only after this call has happened"
     )
-
-
-def _ended_task(task: asyncio.Task[Any]) -> Invoked:
-    error = asyncio.CancelledError() if task.cancelled() else task.exception()
-    return Invoked(error=error) if error is not None else Invoked(value=task.result(), invoked=True)
 
 
 def _together(doings: tuple[Doing[Any], ...]) -> Doing[list[Invoked]]:

@@ -13,7 +13,7 @@ import dataclasses
 import inspect
 import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from functools import partial
@@ -399,15 +399,33 @@ def _together(ask: Together, host: Host) -> list[Invoked]:
 
 async def _together_async(ask: Together, host: Host) -> list[Invoked]:
     tasks = [asyncio.ensure_future(drive_async(doing, host)) for doing in ask.doings]
+    await until_all_ended(tasks)
+    return [ended_task(task) for task in tasks]
+
+
+async def until_all_ended(tasks: Sequence[asyncio.Future[Any]]) -> None:
+    """Wait for tasks. If cancelled, they start nothing new; what they have sent stays sent."""
     try:
-        await asyncio.wait(tasks)
+        if tasks:
+            await asyncio.wait(tasks)
     except asyncio.CancelledError:
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
+        for task in tasks:
+            # An error that was never looked at would be logged.
+            error_of(task)
         raise
-    errors = [asyncio.CancelledError() if one.cancelled() else one.exception() for one in tasks]
-    return [_ended(error, task.result) for error, task in zip(errors, tasks, strict=True)]
+
+
+def error_of(task: asyncio.Future[Any]) -> BaseException | None:
+    """How a task that is over failed; None if it did not."""
+    return asyncio.CancelledError() if task.cancelled() else task.exception()
+
+
+def ended_task(task: asyncio.Future[Any]) -> Invoked:
+    """How a task ended that is over."""
+    return _ended(error_of(task), task.result)
 
 
 def _ended(error: BaseException | None, result: Callable[[], Any]) -> Invoked:

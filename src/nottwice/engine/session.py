@@ -20,7 +20,7 @@ from nottwice.engine.hiding import hide
 from nottwice.engine.host import Host, Policy
 from nottwice.engine.pending import PendingWrites
 from nottwice.engine.stepping.drift import Drift, StepState
-from nottwice.engine.tools_seen import Declared, declared_by, record_of, tools_seen
+from nottwice.engine.tools_seen import ToolsMet
 from nottwice.engine.waits.stops import Stops
 from nottwice.errors import NotInRun, OwnershipLost
 from nottwice.model.call import (
@@ -43,7 +43,6 @@ from nottwice.model.run import (
 from nottwice.model.saving.cadence import AT_EFFECTS, Cadence
 from nottwice.model.sealing.keyring import Key
 from nottwice.model.tool import Tool
-from nottwice.model.tool_record import ToolRecord
 from nottwice.store.interface import (
     CallWrite,
     ChargeWrite,
@@ -82,8 +81,8 @@ class Session:
     """One claimed run in this process.
 
     Only this class writes its attributes. Related state has its own class: ``pending``
-    (``pending.py``), ``in_flight`` (``in_flight.py``), ``stops`` (``stops.py``) and ``drift``
-    (``drift.py``). A house rule checks this.
+    (``pending.py``), ``in_flight`` (``in_flight.py``), ``stops`` (``stops.py``), ``drift``
+    (``drift.py``) and ``tools`` (``tools_seen.py``). A house rule checks this.
     """
 
     # Not set before ``stands``: code that only claims a run does not drive it.
@@ -144,10 +143,7 @@ class Session:
         """Whether the last call that was looked up was new. If so, the next one probably is too."""
         self.secret_key: Key | None = None
         """The key of this run, once it was needed; see ``secret_key.py``."""
-        self.tools_met: dict[str, Tool] = {}
-        """The tools that were called here, by name. Each was recorded, or will be."""
-        self._tools_seen = tools_seen(host.store)
-        self._new_tools: dict[str, tuple[Declared, ToolRecord]] = {}
+        self.tools = ToolsMet(host.store)
         self.saved = Savings()
         """What this process got from the ledger instead of doing or paying for it again."""
         self._saving = threading.Lock()
@@ -195,13 +191,6 @@ class Session:
     def keep_secret_key(self, key: Key) -> None:
         """Remember the key of this run."""
         self.secret_key = key
-
-    def note_tool(self, tool: Tool) -> None:
-        """Record a tool with the next commit, unless the ledger has it as it is declared here."""
-        self.tools_met[tool.name] = tool
-        declared = declared_by(tool)
-        if declared is not None and self._tools_seen.get(tool.name) != declared:
-            self._new_tools[tool.name] = declared, record_of(tool, now=self.clock.now())
 
     def note_receipt(self, row: CallRow) -> None:
         """Count a recorded result that was returned, if an earlier opening of the run made it."""
@@ -283,14 +272,14 @@ class Session:
             events=events,
             charges=charges,
         )
-        if not self.pending.has_any and not self._new_tools:
+        if not self.pending.has_any and not self.tools.new:
             # This is the usual case, twice in every call. Nothing remains to do after the commit,
             # so the ask is returned without a generator around it.
             return (Write(commit),)
         return self._commit_pending(commit)
 
     def _commit_pending(self, alone: Commit) -> Doing[None]:
-        pending, new = self.pending.take(), dict(self._new_tools)
+        pending, new = self.pending.take(), dict(self.tools.new)
         try:
             commit = replace(
                 alone,
@@ -302,10 +291,7 @@ class Session:
             )
             yield Write(commit)
             self.pending.written(commit)
-            for name, one in new.items():
-                self._tools_seen[name] = one[0]
-                if self._new_tools.get(name) is one:
-                    del self._new_tools[name]
+            self.tools.written(new)
         finally:
             self.pending.over()
 

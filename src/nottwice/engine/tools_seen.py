@@ -21,8 +21,32 @@ Declared = tuple[object, ...]
 _seen: weakref.WeakKeyDictionary[Store, dict[str, Declared]] = weakref.WeakKeyDictionary()
 
 
-def tools_seen(store: Store) -> dict[str, Declared]:
-    """Return what this process has recorded in a ledger, by the names of the tools."""
+class ToolsMet:
+    """The tools that a run has used in this process, and those that its next commit records."""
+
+    def __init__(self, store: Store) -> None:
+        self.met: dict[str, Tool] = {}
+        """By name. Each was recorded, or will be."""
+        self.new: dict[str, tuple[Declared, ToolRecord]] = {}
+        self._seen = _seen_in(store)
+
+    def note(self, tool: Tool, *, now: float) -> None:
+        """Record a tool with the next commit, unless the ledger has it as it is declared here."""
+        self.met[tool.name] = tool
+        declared = _declared_by(tool)
+        if declared is not None and self._seen.get(tool.name) != declared:
+            self.new[tool.name] = declared, _record_of(tool, now=now)
+
+    def written(self, new: dict[str, tuple[Declared, ToolRecord]]) -> None:
+        """Remember tools whose records are durable now."""
+        for name, one in new.items():
+            self._seen[name] = one[0]
+            if self.new.get(name) is one:
+                del self.new[name]
+
+
+def _seen_in(store: Store) -> dict[str, Declared]:
+    """What this process has recorded in a ledger, by the names of the tools."""
     try:
         return _seen.setdefault(store, {})
     except TypeError:
@@ -30,7 +54,7 @@ def tools_seen(store: Store) -> dict[str, Declared]:
         return {}
 
 
-def declared_by(tool: Tool) -> Declared | None:
+def _declared_by(tool: Tool) -> Declared | None:
     """Return what a tool declares. None: it is our own, and is not recorded."""
     if tool.name.startswith(OWN_PREFIX):
         return None
@@ -38,7 +62,7 @@ def declared_by(tool: Tool) -> Declared | None:
     return tool.replay_class, *texts, tool.result_type()
 
 
-def record_of(tool: Tool, *, now: float) -> ToolRecord:
+def _record_of(tool: Tool, *, now: float) -> ToolRecord:
     """Return what to record about a tool."""
     return ToolRecord(
         tool_name=tool.name,

@@ -29,11 +29,6 @@ def register(protected: Callable[..., Any], tool: Tool) -> None:
         _tools[tool.name] = protected
 
 
-def find_protected(name: str) -> Callable[..., Any] | None:
-    """Return the protected function with this name, if this process has declared it."""
-    return _tools.get(name)
-
-
 def find_tool(name: str) -> Tool | None:
     """Return the declaration with this name, if this process has declared it."""
     return getattr(_tools.get(name), "tool", None)

@@ -249,9 +249,3 @@ def _failure(error: BaseException | None, session: Session) -> Failure | None:
     if error is None:
         return None
     return classify(error, effectful=False, now=session.clock.now())
-
-
-def current_run_id() -> str | None:
-    """The id of the run that this code is in, or None."""
-    scope = current_scope.get()
-    return scope.session.run_id if scope is not None else None

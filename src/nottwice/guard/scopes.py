@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from types import TracebackType
 from typing import Any, TypeVar
 
-from nottwice.engine.drivers import drive, drive_async
+from nottwice.engine.drivers import drive, drive_async, error_of, until_all_ended
 from nottwice.engine.hiding import classify
 from nottwice.engine.session import Scope, current_attempt, current_scope
 from nottwice.engine.stepping import steps
@@ -158,8 +158,8 @@ async def gather(*awaitables: Awaitable[T], name: str | None = None) -> list[T]:
                 )
                 for index, awaitable in enumerate(awaitables)
             ]
-            await _until_all_ended(tasks)
-            return _all_or_first_error([_error_of(task) for task in tasks], tasks)
+            await until_all_ended(tasks)
+            return _all_or_first_error([error_of(task) for task in tasks], tasks)
     finally:
         if not tasks:
             # They were refused. Otherwise Python warns later, elsewhere, about missing awaits.
@@ -171,24 +171,6 @@ async def gather(*awaitables: Awaitable[T], name: str | None = None) -> list[T]:
 def map_names(awaitables: Iterable[Any]) -> list[str]:
     """Return the names of coroutines, each once, for the name of their step."""
     return list(dict.fromkeys(getattr(one, "__name__", "awaitable") for one in awaitables))
-
-
-async def _until_all_ended(tasks: list[asyncio.Task[T]]) -> None:
-    """Wait for branches. If cancelled, they start nothing new; what they have sent stays sent."""
-    try:
-        if tasks:
-            await asyncio.wait(tasks)
-    except asyncio.CancelledError:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-        for task in tasks:
-            _error_of(task)
-        raise
-
-
-def _error_of(task: asyncio.Task[Any]) -> BaseException | None:
-    return asyncio.CancelledError() if task.cancelled() else task.exception()
 
 
 async def _as_coroutine(awaitable: Awaitable[T]) -> T:

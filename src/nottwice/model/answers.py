@@ -1,7 +1,7 @@
 """What does an answer look like that comes through a framework? One shape everywhere (P245).
 
 ``{"nottwice": {"review": …, "answer": …, "result": …, "by": …, "why": …}}``. It names the review it
-is for, so a yes to something else is never taken for it.
+is for, so a yes to something else never answers it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def read_answer(given: object) -> GivenAnswer | None:
     if not texts["review"]:
         raise _malformed("it does not name its review")
     if texts["answer"] not in _WORDS:
-        raise _malformed(f"{texts['answer']!r} is none of: {', '.join(_WORDS)}")
+        raise _malformed(f"{texts['answer']!r} is not one of: {', '.join(_WORDS)}")
     return GivenAnswer(
         texts["review"],
         _WORDS[texts["answer"]],

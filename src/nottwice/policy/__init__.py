@@ -6,7 +6,7 @@ A policy is a function that receives a call before it is made. It returns one of
 
     def at_night(call: policy.ProposedCall) -> policy.Ruling:
         if call.tool == "deploy" and night():
-            return policy.deny("there is no one to watch it at night")
+            return policy.deny("no person watches it at night")
         return policy.allow()
 
 Pass it when you open a ledger, an app or a run: ``nt.Ledger("agent.db", policy=at_night)``. Pass a

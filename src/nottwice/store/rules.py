@@ -51,8 +51,9 @@ from nottwice.store.interface import (
     check_not_removed,
 )
 from nottwice.store.table import Table
-from nottwice.store.tables import CALLS, REVIEWS, RUNS
+from nottwice.store.tables import CALLS, CHANGING, REVIEWS, RUNS
 
+_CHANGING = {CALLS.attribute_of[column] for column in CHANGING}
 _WAITING = (ReviewStatus.OPEN, ReviewStatus.DECIDED)
 
 
@@ -488,9 +489,7 @@ def _kept(data: MemoryData, row: CallRow) -> CallRow:
     found = data.calls.get(row.identity)
     if found is None:
         return row
-    names = "call_id replay_class args_json created_at label key key_since window_seconds"
-    kept = {name: getattr(found, name) for name in (*names.split(), "trace_id", "parent_call_id")}
-    return row._replace(**kept)
+    return found._replace(**{name: getattr(row, name) for name in _CHANGING})
 
 
 def open_reviews(data: MemoryData, workflow_id: str | None) -> list[Review]:

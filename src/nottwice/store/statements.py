@@ -84,9 +84,7 @@ def _columns() -> dict[str, str]:
 
 
 _COLUMNS = _columns()
-POSTGRES_TYPES = {
-    name: kind for table in tables.ALL for name, kind in table.postgres_types.items()
-}
+POSTGRES_TYPES = {name: kind for table in tables.ALL for name, kind in table.postgres_types.items()}
 
 
 def for_sqlite(sql: str) -> str:

@@ -128,7 +128,7 @@ class Table(Generic[R]):
         """``what``: the name of a row in a sentence. ``record``: makes a record of its attributes
         in order. ``key``: the columns that identify a row. ``sealed``: the columns that a seal
         covers, if not all; None means rows have no seals. ``sealed_if_any``: later columns, which
-        a seal covers if one of them has a value, so that older seals still fit. ``numbers``:
+        a seal covers only if one of them has a value, so that older seals still fit. ``numbers``:
         columns that no record has, and their values in a new row. ``believable``: raises for a
         record that nottwice cannot have written."""
         self.name, self.what = name, what
@@ -137,6 +137,7 @@ class Table(Generic[R]):
         marks = dict(numbers or {}) if sealed is None else {**(numbers or {}), SEAL: None}
         self.names = (*(column.name for column in self.said), *marks)
         self.columns = ", ".join(self.names)
+        self.attribute_of = {one.name: field.attribute for field in fields for one in field.columns}
         self.postgres_types = {one.name: _POSTGRES_TYPES[one.holds] for one in self.said}
         self.postgres_types |= {one: "text" if one == SEAL else "bigint" for one in marks}
         self.key = tuple(key.split())
@@ -151,10 +152,11 @@ class Table(Generic[R]):
         self._seen: set[tuple[type, ...]] = set()
         self._places = {name: place for place, name in enumerate(self.names)}
         self._where = _values_at([self._places[name] for name in self.key])
-        whole = (name for name in self.names if name != SEAL)
-        under_seal = tuple(whole) if sealed in ("*", None) else tuple(str(sealed).split())
+        later = sealed_if_any.split()
+        first = [name for name in self.names if name != SEAL and name not in later]
+        under_seal = first if sealed in ("*", None) else str(sealed).split()
         self._under_seal = _values_at([self._places[name] for name in under_seal])
-        self._also_under_seal = [self._places[name] for name in sealed_if_any.split()]
+        self._also_under_seal = [self._places[name] for name in later]
 
     # Records and rows
 

@@ -14,7 +14,6 @@ import sys
 import time
 import weakref
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Self
 
 START_LIMIT_SECONDS = 10.0
@@ -51,12 +50,7 @@ class LoopbackServer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.stop()
 
 

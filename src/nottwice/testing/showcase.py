@@ -16,7 +16,6 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, replace
 from pathlib import Path
-from types import TracebackType
 
 from nottwice.engine.clock import SystemClock
 from nottwice.errors import NottwiceError
@@ -133,12 +132,7 @@ class Showcase:
     def __enter__(self) -> Showcase:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._stop()
         for nursery in self._nurseries:
             nursery.close()

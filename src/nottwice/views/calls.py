@@ -13,14 +13,14 @@ from nottwice.model.replay_class import ReplayClass
 from nottwice.model.review import Evidence
 from nottwice.model.run import Life, StepRecord, StepStatus
 from nottwice.views.runs import FailureView, Holders, failure_view
-from nottwice.views.shape import Timestamp, moment
+from nottwice.views.shape import Timestamp, moment, one_of
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class ResultView:
     """A recorded result."""
 
-    kind: Annotated[ResultKind, "plain, typed, given or not_kept"]
+    kind: Annotated[ResultKind, one_of(ResultKind)]
     value: Annotated[Any, "the result as plain data"]
     json: str
     """As it is recorded."""
@@ -76,7 +76,7 @@ class CallView:
     arguments: Annotated[
         dict[str, Any], "the recorded arguments as plain data; a secret is a fingerprint"
     ]
-    replay_class: Annotated[ReplayClass, "pure, idempotent_with_key or unsafe_on_replay"]
+    replay_class: Annotated[ReplayClass, one_of(ReplayClass)]
     status: Annotated[CallStatus, "PENDING and UNKNOWN are in doubt; DONE and FAILED are not"]
     started_at: Annotated[Timestamp, "when its first attempt was recorded"]
     finished_at: Annotated[Timestamp | None, "when the last attempt ended, or null"]

@@ -22,7 +22,7 @@ from nottwice.store.interface import Store
 from nottwice.views.calls import CallView, ResultView, call_view, evidence_view, result_view
 from nottwice.views.calls import EvidenceView as EvidenceView
 from nottwice.views.runs import Holders
-from nottwice.views.shape import LEDGER, Timestamp, moment
+from nottwice.views.shape import LEDGER, Timestamp, moment, one_of
 from nottwice.views.wording import ToolTexts
 
 
@@ -50,7 +50,7 @@ class ReviewView:
         "unasked for? question: what is the answer? approval: may the call be made? "
         "budget: may it take more?",
     ]
-    status: Annotated[ReviewStatus, "open, decided, used or closed"]
+    status: Annotated[ReviewStatus, one_of(ReviewStatus)]
     version: Annotated[int, "grows with every change; see --shown-version"]
     call_id: Annotated[str, "the call it is about"]
     tool: Annotated[str, "the tool of that call"]

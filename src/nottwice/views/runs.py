@@ -30,7 +30,7 @@ from nottwice.model.run import (
     WaitKind,
 )
 from nottwice.store.interface import Store
-from nottwice.views.shape import LEDGER, Timestamp, moment
+from nottwice.views.shape import LEDGER, Timestamp, moment, one_of
 from nottwice.views.wording import ToolTexts
 
 INTERRUPTED = "interrupted"
@@ -92,7 +92,7 @@ class FailureView:
 class WaitView:
     """One thing that a run waits for."""
 
-    kind: Annotated[WaitKind, "review, timer, event or child"]
+    kind: Annotated[WaitKind, one_of(WaitKind)]
     subject: Annotated[
         str, "the review's id, the event's name, the child run's id, or where the timer is"
     ]

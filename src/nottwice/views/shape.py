@@ -30,6 +30,12 @@ def moment(seconds: float | None) -> Timestamp | None:
     return None if seconds is None else Timestamp(seconds)
 
 
+def one_of(choices: type[enum.Enum]) -> str:
+    """The meaning of a field that has one of a few values: ``open, decided or closed``."""
+    *others, last = (choice.value for choice in choices)
+    return f"{', '.join(others)} or {last}"
+
+
 def to_plain(value: Any) -> Any:
     """A view as plain data: what ``--json`` prints."""
     match value:

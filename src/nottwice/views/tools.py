@@ -8,6 +8,7 @@ from nottwice.guard.check.report import Finding, ToolReport
 from nottwice.guard.upkeep.preview import LedgerFormat
 from nottwice.model.records import frozen_record
 from nottwice.model.replay_class import ReplayClass
+from nottwice.views.shape import one_of
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
@@ -41,7 +42,7 @@ class ToolView:
 
     name: Annotated[str, "the name of the tool"]
     place: Annotated[str, "file and line of its function"]
-    replay_class: Annotated[ReplayClass, "pure, idempotent_with_key or unsafe_on_replay"]
+    replay_class: Annotated[ReplayClass, one_of(ReplayClass)]
     is_async: Annotated[bool, "whether it is a coroutine function"]
     result_type: Annotated[str, "what it returns, as annotated"]
     key: Annotated[str | None, "its idempotency key, or null"]

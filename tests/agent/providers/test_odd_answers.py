@@ -1,4 +1,4 @@
-"""Whatever an API answers, is it a reply that can be kept, or a failure in our words?"""
+"""Is every answer of an API a reply that can be stored, or a typed failure?"""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def tamper(place: Workplace, statement: str) -> None:
     connection.close()
 
 
-def test_a_ledger_that_nobody_touched_is_as_it_was_written(place: Workplace) -> None:
+def test_an_untouched_ledger_is_as_it_was_written(place: Workplace) -> None:
     ended = place.cli("audit", "--verify")
     assert (ended.exit_code, ended.stdout) == (
         0,

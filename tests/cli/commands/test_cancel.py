@@ -43,7 +43,7 @@ def test_what_is_over_or_not_there_cannot_be_cancelled(graph_runs: Workplace) ->
     assert "There is no run" in graph_runs.cli("cancel", "nobody", "--why", "x").stderr
 
 
-def test_a_run_that_somebody_drives_is_told(graph_place: Workplace) -> None:
+def test_a_run_that_a_process_drives_is_told(graph_place: Workplace) -> None:
     with nt.Ledger(graph_place.store) as ledger, ledger.run("busy-1"):
         ended = graph_place.json("cancel", "busy-1", "--why", "x")
         assert ended["stopped"] is False

@@ -1,4 +1,4 @@
-"""`nottwice crash`: a function of a file is killed everywhere; bad words are refused before."""
+"""`nottwice crash` kills a function of a file everywhere, and refuses bad arguments first."""
 
 from __future__ import annotations
 

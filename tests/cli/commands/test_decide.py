@@ -221,7 +221,7 @@ def test_without_the_tools_it_is_said_that_the_result_is_checked_later(
     assert status_of(workplace, review_id) == "open"
 
 
-def test_an_application_of_the_project_that_cannot_be_imported_stops_nobody_on_call(
+def test_an_application_of_the_project_that_cannot_be_imported_does_not_stop_a_person_on_call(
     workplace: Workplace,
 ) -> None:
     (workplace.folder / "pyproject.toml").write_text('[tool.nottwice]\napp = "absent"\n')

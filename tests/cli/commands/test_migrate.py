@@ -90,7 +90,7 @@ def test_a_run_goes_over_and_is_resumed_by_the_new_version(place: Workplace) -> 
 
 def test_all_open_runs_of_a_version_and_what_was_refused(place: Workplace) -> None:
     source = "--from refund@1.0.0 --map notify=tell"
-    first, refused, nobody = type_in(
+    first, refused, none = type_in(
         place,
         3,
         f"migrate {source} {ORDER} --json",
@@ -105,7 +105,7 @@ def test_all_open_runs_of_a_version_and_what_was_refused(place: Workplace) -> No
     assert "[1/2] already there: run-1" in refused.stdout
     assert "[2/2] refused: nobody: There is no run 'nobody'" in refused.stdout
     assert refused.stdout.splitlines()[-1] == "1 already there, 1 refused"
-    assert (nobody.exit_code, nobody.stdout) == (0, "No open run of refund@1.0.0.\n")
+    assert (none.exit_code, none.stdout) == (0, "No open run of refund@1.0.0.\n")
 
 
 def test_what_is_refused_says_why_and_what_to_type(place: Workplace) -> None:

@@ -1,4 +1,4 @@
-"""`nottwice replay` as people and CI use it, in a folder of its own with a real ledger."""
+"""`nottwice replay` as people and CI use it, in a separate folder with a real ledger."""
 
 from __future__ import annotations
 

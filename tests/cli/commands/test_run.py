@@ -282,7 +282,7 @@ def test_the_app_and_the_ledger_are_found_in_pyproject(empty: Workplace) -> None
     assert ended.stdout.startswith("Run t1: completed")
 
 
-def test_progress_that_nobody_reads_stops_nothing(empty: Workplace) -> None:
+def test_progress_that_no_reader_takes_stops_nothing(empty: Workplace) -> None:
     read, write = os.pipe()
     os.close(read)
     command = [sys.executable, "-c", PROGRAM, "run", "listening", "--id", "l1"]

@@ -110,7 +110,7 @@ def test_a_call_that_a_person_settled_says_so(workplace: Workplace) -> None:
     assert 'result {"id":"m-1","words":6}' in rows
 
 
-def test_another_process_that_went_on_is_marked(workplace: Workplace) -> None:
+def test_another_process_that_continued_is_marked(workplace: Workplace) -> None:
     words = ("happened", "--result", '{"refunded": 4000}', "--why", "it is at the bank")
     workplace.cli("decide", workplace.review_of("ticket-9"), *words)
     workplace.agent("handle", "ticket-9")

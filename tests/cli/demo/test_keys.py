@@ -76,5 +76,5 @@ def test_the_terminal_is_as_before_even_after_an_interruption(terminal: Terminal
     assert termios.tcgetattr(terminal.program) == before
 
 
-def test_nobody_is_there_when_output_is_captured() -> None:
+def test_captured_output_means_that_no_person_is_watching() -> None:
     assert not person_is_there()

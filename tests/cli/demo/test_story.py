@@ -128,7 +128,7 @@ def test_what_it_leaves_behind_can_be_looked_at(piped: Seen) -> None:
     assert review.decision.verb is Verb.HAPPENED
 
 
-def test_a_demo_without_a_terminal_waits_for_nobody_even_if_it_is_not_told_to() -> None:
+def test_a_demo_without_a_terminal_never_waits_for_a_key() -> None:
     seen = run_piped("--points", "1")
     assert seen.returncode == 0, seen.text
     assert "There is no keyboard" in seen.text
@@ -284,7 +284,7 @@ def test_a_claim_that_does_not_hold_is_said_and_fails_the_demo(
         (nursery_that_changes_errands("die_at=None"), "was not killed after the effect of refund"),
         ([sys.executable, "-c", "raise SystemExit('no such luck')"], "no such luck"),
     ],
-    ids=["nobody dies", "nobody starts"],
+    ids=["no agent dies", "no agent starts"],
 )
 def test_a_demo_that_cannot_kill_says_why_it_stops(
     nursery: list[str], complaint: str, monkeypatch: pytest.MonkeyPatch

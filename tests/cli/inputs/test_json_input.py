@@ -1,4 +1,4 @@
-"""Is data from a command line strict JSON, and is all else refused before it is used?"""
+"""Is data from a command line strict JSON, and is everything else refused before it is used?"""
 
 from __future__ import annotations
 

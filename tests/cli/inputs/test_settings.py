@@ -1,4 +1,4 @@
-"""Is the ledger that is opened the one that is meant, wherever and however it was named?"""
+"""Is the right ledger opened, wherever and however it was named?"""
 
 from __future__ import annotations
 

@@ -133,7 +133,9 @@ def test_a_person_is_asked_only_for_what_is_missing(workplace: Workplace) -> Non
     assert status_of(workplace, review_id) == "open"
 
 
-def test_somebody_else_who_decides_meanwhile_is_not_overruled(workplace: Workplace) -> None:
+def test_a_decision_that_another_person_makes_meanwhile_is_not_overruled(
+    workplace: Workplace,
+) -> None:
     review_id = workplace.review_of("ticket-9")
 
     def decide_and_undo() -> str:

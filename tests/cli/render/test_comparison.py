@@ -1,4 +1,4 @@
-"""What `nottwice crash --compare` shows; the comparison itself has tests of its own."""
+"""What `nottwice crash --compare` shows. The comparison itself is tested elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`nottwice run --detach` puts runs down, one or many, and runs nothing."""
+"""`nottwice run --detach` enqueues one run or many, and runs nothing."""
 
 from __future__ import annotations
 

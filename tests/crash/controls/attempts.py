@@ -163,14 +163,14 @@ ATTEMPTS = (
         invariant="waits have a reason",
     ),
     Control(
-        name="a run that waits goes on with new effects",
+        name="a run that waits continues with new effects",
         breaks=effects_behind_a_wait,
         agent=ASKED_IN_VAIN,
         level="boundaries",
         invariant="no effect twice",
     ),
     Control(
-        name="the key of a keyed call is made anew for another attempt",
+        name="another attempt of a keyed call gets a new key",
         breaks=key_made_anew,
         agent=TWO_STEPS,
         level="boundaries",

@@ -3,7 +3,7 @@
 A control breaks one thing in the children of an examination, after the fork, so nothing of it leaks
 into the process that runs the tests. What the broken engine does is compared with what the sound
 one does: first without a crash, then at the very point that fails. Whatever the sound engine gets
-wrong there as well proves nothing and does not count.
+wrong there, too, proves nothing and does not count.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ IDENTITY = (
         invariant="every run ends",
     ),
     Control(
-        name="the id of a child run is drawn anew each time",
+        name="a child run gets a new id each time",
         breaks=a_child_has_another_id_each_time,
         agent=GRAPHS["spawn"],
         level="boundaries",

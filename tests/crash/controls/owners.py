@@ -69,7 +69,7 @@ def _held() -> list[tuple[ByteLocks, int]]:
 
 
 def a_failed_commit_is_taken_for_done() -> None:
-    """Whatever the disk says about a COMMIT, everybody is told that it went well."""
+    """Whatever the disk says about a COMMIT, every caller is told that it succeeded."""
     whole = SqliteStore._transaction
 
     def broken(self: SqliteStore, commits: Sequence[Commit]) -> list[BaseException | None]:
@@ -146,7 +146,7 @@ OWNERS = (
         invariant="no effect twice",
     ),
     Control(
-        name="the lock is let go while an attempt runs",
+        name="the lock is released while an attempt runs",
         breaks=the_lock_is_let_go_while_an_attempt_runs,
         agent=NOTING,
         level="takeover",

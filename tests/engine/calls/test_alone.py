@@ -44,7 +44,7 @@ def test_the_second_is_refused_when_the_first_passes_the_time_limit() -> None:
         session.in_flight.leave(first)
 
 
-def test_nobody_enters_a_run_that_was_left() -> None:
+def test_no_call_enters_a_run_that_was_left() -> None:
     with nt.Ledger(":memory:").run("r"):
         session = this_session()
     with pytest.raises(nt.errors.NotInRun, match="has already left run"):

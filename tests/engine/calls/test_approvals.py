@@ -159,7 +159,7 @@ def test_a_rejection_and_its_record_are_one_commit(host: Host, dies_at: int) -> 
     assert bank.paid == []
 
 
-def test_whoever_wants_a_rejected_call_all_the_same_must_ask_again(host: Host) -> None:
+def test_a_caller_that_still_wants_a_rejected_call_must_ask_again(host: Host) -> None:
     bank = Bank()
     attempt(host, lambda: bank.pay(40))
     host.decide(Verb.REJECT, why="too much")

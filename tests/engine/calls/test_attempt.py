@@ -197,7 +197,7 @@ def test_evidence_about_a_closed_review_opens_a_new_one(host: Host) -> None:
     assert "it happened, after review" in review.summary
 
 
-def test_evidence_that_it_happened_takes_back_a_licence_that_nobody_has_used(host: Host) -> None:
+def test_evidence_that_it_happened_takes_back_an_unused_licence(host: Host) -> None:
     """A person believed that the old holder was stopped, and it was not."""
     licences: list[Review] = []
 

@@ -141,7 +141,7 @@ def test_a_denied_call_is_not_sent_and_stays_denied(host: Host) -> None:
 
 
 @pytest.mark.parametrize("make", [policy.deny, policy.ask])
-def test_a_reason_that_nobody_could_store_or_show_is_made_plain(
+def test_a_reason_that_cannot_be_stored_or_shown_is_made_plain(
     tmp_path: Path, make: Callable[[str], policy.Ruling]
 ) -> None:
     shop, why = Shop(), "no\0 \ud800\x1b[31m\u202e\n" + "x" * 10_000

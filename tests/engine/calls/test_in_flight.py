@@ -1,4 +1,4 @@
-"""A call that would wait for itself is an error, however long the way round (D13)."""
+"""A call that would wait for itself is an error, even through many other calls (D13)."""
 
 from __future__ import annotations
 

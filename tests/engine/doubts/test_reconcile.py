@@ -132,7 +132,7 @@ def test_did_not_happen_after_the_settle_time_is_tried_once_more(
     program = protect(upstream, verify=upstream.verify, settles="30s")
     assert kill_then_resume(host, program, AFTER_THE_INTENT) == {"to": "ann"}
     assert upstream.effects == ["ann"]
-    assert upstream.asked == 2, "once at once, once after it settled"
+    assert upstream.asked == 2, "once immediately, once after it settled"
     assert sum(host.clock.pauses) == pytest.approx(30)
     (row,) = host.calls
     assert row.attempt == 2

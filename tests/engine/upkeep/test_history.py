@@ -251,7 +251,7 @@ class Interfering(MemoryStore):
 
 
 @pytest.mark.parametrize("at", [1, 2])
-def test_whoever_takes_the_run_meanwhile_keeps_it_and_nothing_is_removed(at: int) -> None:
+def test_a_process_that_takes_the_run_meanwhile_keeps_it_and_nothing_is_removed(at: int) -> None:
     data = MemoryData()
     store = MemoryStore(data)
     fence = claim(store)
@@ -278,7 +278,7 @@ def test_a_store_that_fails_midway_leaves_the_run_to_others(at: int) -> None:
 # Size
 
 
-def test_ten_thousand_versions_load_one_as_well_as_the_other(tmp_path: Path) -> None:
+def test_every_one_of_ten_thousand_versions_loads_equally_well(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "ledger.db", now=NOW)
     fence = claim(store)
     saved: Saved | None = None

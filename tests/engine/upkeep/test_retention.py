@@ -251,13 +251,13 @@ def test_a_failed_run_can_be_resumed_for_longer(host: Host) -> None:
         assert sweep(ledger.store, host.clock).runs == 1
 
 
-def test_rows_of_tools_that_nobody_here_knows_stay_and_are_named(host: Host) -> None:
+def test_rows_of_tools_that_are_unknown_here_stay_and_are_named(host: Host) -> None:
     with host.process() as ledger:
         plain_run(ledger)
         host.clock.advance(500 * DAY)
-        nobody = sweep(ledger.store, host.clock, find_tool=lambda name: None)
-        assert (nobody.runs, nobody.calls) == (0, 0)
-        assert dict(nobody.unknown_tools) == {"retention_look": 1, "retention_mail": 1}
+        unknown = sweep(ledger.store, host.clock, find_tool=lambda name: None)
+        assert (unknown.runs, unknown.calls) == (0, 0)
+        assert dict(unknown.unknown_tools) == {"retention_look": 1, "retention_mail": 1}
         anyway = sweep(ledger.store, host.clock, find_tool=lambda name: None, unknown_tools=True)
         assert (anyway.runs, anyway.calls) == (1, 2)
 

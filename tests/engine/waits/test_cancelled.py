@@ -59,7 +59,7 @@ def test_it_looks_at_first_and_then_now_and_again() -> None:
     assert watched.looks()
 
 
-def test_word_that_was_left_in_this_process_is_looked_for_at_once() -> None:
+def test_a_cancellation_made_in_this_process_is_looked_for_immediately() -> None:
     watched = Watched()
     assert watched.looks()
     left_word()

@@ -1,4 +1,4 @@
-"""Nothing new happens behind a wait, whatever the code does with its exception."""
+"""Nothing new happens after a wait, whatever the code does with its exception."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_a_failure_of_one_branch_is_told_before_the_wait_of_another(host: Host) 
     assert status(host) is RunStatus.FAILED
 
 
-def test_a_wait_that_is_over_in_the_same_process_stops_nobody(
+def test_a_wait_that_is_over_in_the_same_process_stops_nothing(
     host: Host, sent: list[str], send: Callable[[str], str]
 ) -> None:
     with host.process() as ledger, ledger.run("r"), nt.step("s"):

@@ -132,7 +132,7 @@ def test_an_answer_belongs_to_what_was_shown(host: Host, other: dict[str, Any]) 
     assert asked.review_id != shown.review_id
 
 
-def test_another_question_in_its_place_closes_the_one_that_nobody_answered(host: Host) -> None:
+def test_another_question_in_its_place_closes_the_unanswered_question(host: Host) -> None:
     in_step(host, lambda: nt.ask("Old?"))
     new = in_step(host, lambda: nt.ask("New?"))
     old, opened = sorted(reviews(host), key=lambda one: one.status is ReviewStatus.OPEN)

@@ -1,4 +1,4 @@
-"""Arguments meet parameters exactly as Python has it; Python itself is asked each time."""
+"""Arguments are bound to parameters exactly as Python does it; each test compares with Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many parts of one process share a run, which is released a little after the last one (P241)."""
+"""Many parts of one process share a run, which is released soon after the last one (P241)."""
 
 from __future__ import annotations
 

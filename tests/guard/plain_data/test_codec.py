@@ -355,7 +355,7 @@ def test_fields_that_were_never_set_come_back_unset_where_that_is_asked_for() ->
     assert codec(Aliased).encode(patch).plain == {"orderId": 1, "day": None}
 
 
-def test_a_generated_default_is_kept_although_nobody_set_it() -> None:
+def test_a_generated_default_is_kept_although_it_was_not_set() -> None:
     ticket = Ticket()
     for keep_unset in (True, False):
         encoded = codec(Ticket).encode(ticket, keep_unset=keep_unset)

@@ -1,4 +1,4 @@
-"""Results come back as what they were, live and replayed alike, or are never handed out (L6)."""
+"""A result has the same value and type, live and replayed, or it is refused (L6)."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def test_an_older_ledger_goes_forward_at_the_next_open_and_not_before(
     assert str(preview(path)).endswith(f"schema {newest}, as this nottwice writes it")
 
 
-def test_a_ledger_that_somebody_has_open_is_seen_as_it_is(tmp_path: Path) -> None:
+def test_a_ledger_that_another_process_has_open_is_seen_as_it_is(tmp_path: Path) -> None:
     """The tables may be in the log of SQLite alone, and nothing in the file yet."""
     path = tmp_path / "agent.db"
     with nt.Ledger(path) as ledger:

@@ -119,7 +119,7 @@ def refused(place: Place, run_id: str) -> nt.errors.LedgerTampered:
     return told.value
 
 
-def test_a_ledger_that_nobody_touched_fits(place: Place) -> None:
+def test_an_untouched_ledger_fits(place: Place) -> None:
     assert place.flaws() == []
     with place.open() as ledger, ledger.run("done"):
         work("done")
@@ -356,7 +356,7 @@ def test_a_ledger_that_is_older_than_its_key_is_sealed_when_a_person_vouches_for
         assert [(entry.who, entry.action) for entry in entries] == [("ann", "adopt")]
 
 
-def test_what_is_adopted_is_driven_by_nobody(place: Place) -> None:
+def test_what_is_adopted_has_no_holder(place: Place) -> None:
     with place.open() as ledger, ledger.run("driven"):
         mail("x")
         with pytest.raises(nt.RunBusy):

@@ -1,4 +1,4 @@
-"""A function is told by what it says: harmless changes are not seen, all others are."""
+"""A function is identified by its code: harmless changes do not count, all others do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every change of a graph needs its bump, and is told in words."""
+"""Every change of a graph needs its version bump, and is described in words."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def test_a_body_read_in_another_way_is_no_change() -> None:
     assert told(made(pay="code-3.11:1"))[0] is Part.NONE
 
 
-def test_tools_and_bodies_that_nobody_recorded_are_not_compared() -> None:
+def test_tools_and_bodies_that_were_not_recorded_are_not_compared() -> None:
     bare = replace(made(), tools=None, bodies=None)
     assert what_bump(bare, made()).part is Part.NONE
 

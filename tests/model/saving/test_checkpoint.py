@@ -351,7 +351,7 @@ def test_packing_leaves_the_keys_of_objects_in_their_order(
         assert values.encode(here) == values.encode(there)
 
 
-def test_what_nobody_packs_is_not_kept_in_memory_for_ever() -> None:
+def test_versions_that_are_not_packed_are_not_kept_in_memory_for_ever() -> None:
     shelf = Shelf()
     shelf.packs = False
     for image in growing(1_000):

@@ -1,4 +1,4 @@
-"""Is a version without a state, or without a position, never gone on from?"""
+"""Is a run never resumed from a version without a state or a position?"""
 
 from __future__ import annotations
 

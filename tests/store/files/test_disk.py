@@ -85,7 +85,7 @@ def test_a_file_is_replaced_whole_and_nothing_is_left_beside_it(tmp_path: Path) 
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_what_a_dead_writer_left_beside_a_file_is_in_nobodys_way(tmp_path: Path) -> None:
+def test_what_a_dead_writer_left_beside_a_file_does_no_harm(tmp_path: Path) -> None:
     (tmp_path / "a.json.new").write_bytes(b"half of someth")
     disk.replace(tmp_path / "a.json", b"whole")
     assert disk.read(tmp_path / "a.json") == b"whole"

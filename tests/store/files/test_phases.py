@@ -90,7 +90,7 @@ def test_a_run_without_steps_or_graph_has_no_phases() -> None:
     assert (shown["workflow_version"], shown["phase"], shown["phases"]) == (None, None, {})
 
 
-def test_a_run_that_nobody_has_claimed_has_not_started() -> None:
+def test_a_run_that_was_never_claimed_has_not_started() -> None:
     assert overview(MemoryData()) == {
         "workflow_version": None,
         "started_at": None,

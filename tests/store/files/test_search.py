@@ -1,4 +1,4 @@
-"""Is no file passed over that says something about a name?"""
+"""Is every file found that contains a name?"""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ def test_a_second_store_sees_what_the_first_one_changes(folder: JsonFileStore) -
 # What is not ours
 
 
-def test_a_run_that_somebody_damaged_is_not_believed(folder: JsonFileStore) -> None:
+def test_a_run_that_was_damaged_is_not_believed(folder: JsonFileStore) -> None:
     fence = claim(folder)
     claim(folder, "other")
     file_of(folder).write_text("{}")
@@ -446,7 +446,7 @@ def test_a_forked_child_is_another_holder_and_neither_hurts_the_other(tmp_path: 
     assert said == "0\n[1, 2, 3] True"
 
 
-def test_a_fork_among_threads_that_commit_leaves_nobody_stuck(tmp_path: Path) -> None:
+def test_a_fork_among_threads_that_commit_leaves_no_thread_stuck(tmp_path: Path) -> None:
     work = (
         "import os, threading\n"
         "over = threading.Event()\n"

@@ -1,4 +1,4 @@
-"""Does a commit that went into a log that is gone count as unknown, and what follows as refused?"""
+"""Is a commit into a removed log reported as unknown, and every later commit refused?"""
 
 from __future__ import annotations
 

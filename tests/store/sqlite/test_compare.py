@@ -1,4 +1,4 @@
-"""Is what a ledger has forgotten counted, and what it has never heard of held? (P111)"""
+"""Are calls that a ledger has lost counted, and unknown runs held? (P111)"""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def test_a_read_that_fails_takes_its_connection_along(connections: SqliteConnect
     assert connections.read("SELECT 1", ()) == [(1,)]
 
 
-def test_closing_waits_for_whoever_is_at_it_and_a_later_use_opens_again(
+def test_closing_waits_for_current_users_and_a_later_use_opens_again(
     connections: SqliteConnections,
 ) -> None:
     connections.read("SELECT 1", ())

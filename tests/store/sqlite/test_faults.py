@@ -1,4 +1,4 @@
-"""When a disk is full or fails, or the process dies, is exactly what was told durable there?
+"""If a disk is full or fails, or the process dies, is exactly what was reported durable there?
 
 A child commits notes and says of each what it was told: durable, failed, or unknown. Then it dies
 without a clean end, the ledger is opened again, and every note is looked for: what was told durable

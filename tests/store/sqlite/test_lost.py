@@ -1,4 +1,4 @@
-"""Does a process notice that its ledger was taken away, and hold what is missing then? (P111)"""
+"""Does a process notice that its ledger was removed, and hold the runs that are missing? (P111)"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is the quick way the same as the long one, and does it write nothing where that would refuse?"""
+"""Does a quick commit write what the rules would write, and nothing where they refuse?"""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from nottwice.store.sqlite.schema import (
 from nottwice.store.sqlite.store import SqliteStore
 from tests.store.kept_ledgers import FOLDER
 from tests.store.samples import NOW, note, noted
+from tests.tidy.source import ROOT
 
 NEWEST = known_scripts()[-1].number
 
@@ -322,3 +324,11 @@ def test_any_other_level_is_refused(
     connection.execute("PRAGMA synchronous = " + level)
     with pytest.raises(StoreError, match=f"synchronous={number} instead of wal and 2"):
         check_durable(connection, "here")
+
+
+def test_the_page_about_sqlite_explains_every_table(connection: sqlite3.Connection) -> None:
+    bring_forward(connection, "here")
+    found = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+    tables = {name for (name,) in found if not name.startswith("sqlite_")}
+    page = (ROOT / "docs" / "internals" / "sqlite.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == tables

@@ -220,7 +220,7 @@ def test_a_ledger_that_was_cut_off_is_corrupt_and_left_as_it_is(path: Path, kept
 
 
 @pytest.mark.parametrize("byte", [b"\xf4", b"x"], ids=["no text", "another name"])
-def test_a_ledger_whose_schema_text_is_damaged_is_corrupt_whoever_looks(
+def test_a_ledger_whose_schema_text_is_damaged_is_corrupt_for_every_reader(
     path: Path, byte: bytes
 ) -> None:
     store = SqliteStore(path, now=NOW)
@@ -268,7 +268,7 @@ def test_a_ledger_of_a_newer_nottwice_is_refused(path: Path) -> None:
 # Where durability cannot be had, nothing is opened
 
 
-def test_a_ledger_that_somebody_keeps_out_of_wal_is_refused(path: Path) -> None:
+def test_a_ledger_that_another_process_keeps_out_of_wal_is_refused(path: Path) -> None:
     SqliteStore(path, now=NOW).close()
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("PRAGMA journal_mode = DELETE")
@@ -481,7 +481,7 @@ def test_a_member_that_cannot_be_stored_harms_no_other(ledger: SqliteStore, bad:
     ledger.commit(note(3))
 
 
-def test_when_another_process_keeps_the_lock_nobody_waits_twice(path: Path) -> None:
+def test_when_another_process_keeps_the_lock_no_caller_waits_twice(path: Path) -> None:
     store = SqliteStore(path, now=NOW, busy_seconds=0.3)
     store.commit(note(0))
 

@@ -1,4 +1,4 @@
-"""Does the examined code leave no trace: whatever store it names, whatever clock it waits by?"""
+"""Does examined code leave no trace, whichever store it names and whichever clock it uses?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For tests that watch a process from outside: skipped, with the reason, where that cannot be."""
+"""For tests that watch a process from outside. They are skipped where that is not possible."""
 
 from __future__ import annotations
 

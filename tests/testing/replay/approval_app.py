@@ -73,7 +73,7 @@ def plan(state: Ticket) -> dict[str, Any]:
 
 @flow.node
 def notify(state: Ticket) -> None:
-    """Tell the customer that somebody looks into it."""
+    """Tell the customer that a person looks into it."""
     send_email(to=state.customer, body=f"We look into your refund of {state.cents} cents.")
 
 

@@ -48,7 +48,7 @@ async def deadly_forecast(city: str, asked_at: float = 0.0) -> str:
 def deadly_mail(to: str, body: str, urgent: bool = False) -> str:
     reach(None)
     if to == "broken@example.org":
-        raise ConnectionError("nobody knows")
+        raise ConnectionError("it is not known")
     return f"mailed {to}"
 
 

@@ -1,4 +1,4 @@
-"""Are the newest chosen, of every kind some, and always the same?"""
+"""Are the newest checkpoints chosen, some of every kind, and the same ones each time?"""
 
 from __future__ import annotations
 

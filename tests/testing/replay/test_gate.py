@@ -206,7 +206,7 @@ HARMLESS: dict[str, list[tuple[str, str]]] = {
         (PAY, PAY.replace("(order", "(\n        order").replace("cents)}", "cents\n    )}")),
     ],
     "comments and docstrings are written": [
-        (PLAN, f"# Whoever reads this knows why.\n    {PLAN}"),
+        (PLAN, f"# This is why.\n    {PLAN}"),
         ('"""Pay, once."""', '"""Pay exactly once."""'),
     ],
     "annotations of a node are gone": [("(state: Ticket) -> None", "(state)")],

@@ -129,7 +129,7 @@ def test_the_same_key_gives_the_same_and_another_another() -> None:
     assert hide(data) != hide(data, key=b"another")
 
 
-def test_what_the_code_says_itself_is_no_secret_unless_somebody_says_so() -> None:
+def test_what_the_code_says_itself_is_no_secret_unless_declared() -> None:
     data = {"sender": "shop@example.net"}
     source = 'SENDER = "shop@example.net"'
     assert hide(data, public=source) == data

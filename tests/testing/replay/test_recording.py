@@ -1,4 +1,4 @@
-"""Is a recording whole, stable, free of secrets, and free of what its own code cannot resume?"""
+"""Is a recording complete, stable, free of secrets, and resumable by its own code?"""
 
 from __future__ import annotations
 

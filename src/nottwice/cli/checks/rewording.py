@@ -1,6 +1,6 @@
 """Which effects would a model cause a second time by asking in other words? (P202)
 
-A model that has forgotten its mail writes it anew, and never in the same words. So a tool that is
+A model that has forgotten its mail writes it again, and never in the same words. So a tool that is
 offered to an agent, is unsafe, and takes a text that the model writes, should say which of its
 arguments tell one effect from another.
 """

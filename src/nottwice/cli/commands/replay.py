@@ -1,4 +1,4 @@
-"""Record checkpoints, and resume them with the code at hand: `nottwice replay`, for CI (P1)."""
+"""Record checkpoints, and resume them with the current code: `nottwice replay`, for CI (P1)."""
 
 from __future__ import annotations
 

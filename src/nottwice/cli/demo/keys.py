@@ -8,7 +8,6 @@ import sys
 import termios
 import time
 import tty
-from types import TracebackType
 
 
 def person_is_there() -> bool:
@@ -28,12 +27,7 @@ class Keyboard:
         tty.setcbreak(self._descriptor, termios.TCSAFLUSH)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         termios.tcsetattr(self._descriptor, termios.TCSADRAIN, self._before)
 
     def wait_for(self, keys: str, *, seconds: float) -> str | None:

@@ -292,8 +292,8 @@ class _Dispatch:
         window_seconds: float | None = None,
     ) -> CallRow:
         request, session = self.request, self.session
-        if session.tools_met.get(self.tool.name) is not self.tool:
-            session.note_tool(self.tool)
+        if session.tools.met.get(self.tool.name) is not self.tool:
+            session.tools.note(self.tool, now=now)
         return CallRow(
             request.identity,
             request.identity.call_id,

@@ -49,7 +49,7 @@ def open_review(
     tool = session.find_tool(row.identity.tool_name)
     if tool is not None:
         # The person sees the words and the schema of the code that asks now.
-        session.note_tool(tool)
+        session.tools.note(tool, now=now)
     found = yield Read(lambda store: store.open_reviews(session.run_id))
     review = next((one for one in found if is_about(one, row, kind)), None)
     writes: tuple[ReviewWrite, ...] = ()

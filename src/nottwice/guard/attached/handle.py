@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 from nottwice.engine import ownership
@@ -92,20 +91,10 @@ class Handle:
         except NottwiceError as error:
             raise without_our_frames(error) from error.__cause__
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.detach()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         self.detach()
 
     def detach(self) -> None:

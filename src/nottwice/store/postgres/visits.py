@@ -3,7 +3,7 @@
 It is a transaction by itself, on the server that this process knows: another server is examined
 first, as for every commit (failover.py). If the connection breaks before COMMIT is sent, nothing
 was written and the visit is repeated. If it breaks after that, the visit is in doubt and is
-repeated as well, which leaves the same rows behind. Promises kept here: P7, P120, P255.
+repeated, too, which leaves the same rows behind. Promises kept here: P7, P120, P255.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Models:
         self.reset({})
 
     def reset(self, limits: dict[str, Any]) -> None:
-        """Forget everything, and begin to count anew."""
+        """Forget everything, and count from zero."""
         self.limits = Limits(**limits)
         self.scripts: dict[str, dict[str, Any]] = {}
         self.faults: list[dict[str, Any]] = []
