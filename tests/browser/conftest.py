@@ -30,6 +30,16 @@ ARGUMENTS = ["--no-sandbox", "--disable-lcd-text"]
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
+# The ledger of a reader is not in the folder of a test.
+_WITHOUT_FOLDERS = """() => {
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const text = walker.currentNode;
+    text.data = text.data.replace(/\\/\\S*\\/(?=agent\\.db)/g, "");
+  }
+}"""
+
+
 def missing(what: str) -> None:
     """Skip a test, or fail it where the browser is required."""
     if os.environ.get("NOTTWICE_BROWSER") == "required":
@@ -104,4 +114,5 @@ def screenshot(page: Any, name: str) -> None:
     """Keep a picture for the docs, if ``NOTTWICE_SCREENSHOTS`` names a folder."""
     folder = os.environ.get("NOTTWICE_SCREENSHOTS")
     if folder:
+        page.evaluate(_WITHOUT_FOLDERS)
         page.screenshot(path=Path(folder) / f"{name}.png", full_page=True, scale="css")

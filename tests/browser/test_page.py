@@ -18,7 +18,7 @@ from tests.web.test_serving import Server
 pytestmark = pytest.mark.deep(part="browser")
 
 PHONE = {"viewport": {"width": 390, "height": 844}}
-WIDE = {"viewport": {"width": 1100, "height": 800}}
+WIDE = {"viewport": {"width": 900, "height": 800}}
 
 
 def review_of(workplace: Workplace, run_id: str) -> Any:
@@ -259,7 +259,7 @@ def test_the_policy_stops_a_script_that_gets_into_the_page(open_page: Any) -> No
     assert page.evaluate("window.bad") is None
 
 
-def test_whoever_may_only_look_finds_no_button(open_page: Any, workplace: Workplace) -> None:
+def test_a_visitor_who_may_only_look_finds_no_button(open_page: Any, workplace: Workplace) -> None:
     page = open_page(link="look")
     assert page.locator("main button").count() <= 1  # the one of the filter
     visit_review(page, "ticket-8", workplace)

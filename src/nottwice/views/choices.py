@@ -178,7 +178,7 @@ def _effect(store: Store, case: CaseView, verb: str, children: int) -> tuple[str
     review = case.review
     tool = shorten(review.tool, 60)
     if verb == UNDO:
-        return "The decision has not been used. The review is open again.", False
+        return "It has not been used. If you take it back, the review is open again.", False
     match Verb(verb):
         case Verb.HAPPENED if review.kind is ReviewKind.RESULT:
             return f"{tool} is not called. The run continues with the result below.", False
