@@ -25,7 +25,7 @@ class Hands(SystemClock):
         self.at = 1_800_000_000.0
         self.paused: list[float] = []
 
-    def now(self) -> float:  # type: ignore[override]
+    def now(self) -> float:
         return self.at
 
     async def pause_async(self, seconds: float) -> None:

@@ -6,7 +6,6 @@ import html
 import re
 from typing import Any
 
-from httpx import Response
 from starlette.testclient import TestClient
 
 from nottwice.guard.ledger import Ledger
@@ -24,7 +23,7 @@ class Visit:
         app = page(ledger, user=lambda request: visitor, secret="the same", **more)
         self.client = TestClient(app, base_url=HOST, follow_redirects=False)
 
-    def get(self, path: str) -> Response:
+    def get(self, path: str) -> Any:
         return self.client.get(path)
 
     def text(self, path: str, *, status: int = 200) -> str:
@@ -33,7 +32,7 @@ class Visit:
         assert answer.status_code == status, answer.text
         return words(answer.text)
 
-    def post(self, path: str, *, seen_at: str | None = None, **form: str) -> Response:
+    def post(self, path: str, *, seen_at: str | None = None, **form: str) -> Any:
         """Fill in the form of a page and send it; fields with a dot are named with two lines."""
         shown = self.get(seen_at or path)
         fields = {**hidden(shown.text), **{name.replace("__", "."): v for name, v in form.items()}}
