@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import nottwice as nt
-from nottwice.agent.provider import ModelRequest
 from nottwice.agent.providers.scripted import requests_in
 
 FOLDER = Path(os.environ.get("EXAMPLE_FOLDER", "."))
@@ -37,7 +36,7 @@ def comment(file: str, number: int) -> str:
     return "noted"
 
 
-def review(request: ModelRequest) -> Any:
+def review(request: nt.providers.ModelRequest) -> Any:
     """Script of a reviewer: a comment in each turn, then that it is done."""
     time.sleep(0.01)
     file = request.messages[0].text.split()[3]

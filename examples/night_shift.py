@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import nottwice as nt
-from nottwice.agent.provider import ModelRequest
 
 FOLDER = Path(os.environ.get("EXAMPLE_FOLDER", "."))
 TRACKER = FOLDER / "tracker.txt"
@@ -36,7 +35,7 @@ def comment(step: int) -> str:
     return "noted"
 
 
-def reply(request: ModelRequest) -> Any:
+def reply(request: nt.providers.ModelRequest) -> Any:
     """Script of the model: a comment for each step, then that it is done."""
     time.sleep(0.005)
     return {"comment": {"step": request.turn}} if request.turn <= STEPS else "All is noted."

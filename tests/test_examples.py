@@ -283,20 +283,40 @@ def comments_on_record(folder: Path) -> int:
     return len([call for call in calls if call["status"] == "DONE"])
 
 
-@pytest.mark.sampled(part="sweeps", keep=1)
-@pytest.mark.parametrize("lines", [1, 17, 141, 159])
-def test_the_night_shift_continues_where_it_was_killed(tmp_path: Path, lines: int) -> None:
-    tracker = tmp_path / "tracker.txt"
-    kill_when("night_shift", tmp_path, tracker, lines=lines)
-    killed_at = len(lines_of(tracker))
-    assert killed_at >= lines
-    assert killed_at - 1 <= comments_on_record(tmp_path) <= killed_at
+DIES_AT = """
+import os, runpy, signal, sys
+
+opened = 0
+
+def watch(event, given):
+    global opened
+    if event == "open" and str(given[0]).endswith("tracker.txt") and given[1] == "a":
+        opened += 1
+        if opened == int(sys.argv[2]):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+sys.addaudithook(watch)
+runpy.run_path(sys.argv[1], run_name="__main__")
+"""
+"""Runs an example and kills it when it is about to write this comment."""
+
+
+@pytest.mark.parametrize(
+    "step", [141, *(pytest.param(step, marks=pytest.mark.deep(part="sweeps")) for step in (1, 159))]
+)
+def test_the_night_shift_continues_with_the_step_that_it_was_killed_in(
+    tmp_path: Path, step: int
+) -> None:
+    example = str(ROOT / "examples" / "night_shift.py")
+    variables = {**os.environ, "EXAMPLE_FOLDER": str(tmp_path)}
+    command = [sys.executable, "-c", DIES_AT, example, str(step)]
+    assert starting.run(command, env=variables).returncode == -signal.SIGKILL
+    assert len(lines_of(tmp_path / "tracker.txt")) == comments_on_record(tmp_path) == step - 1
+    assert len(lines_of(tmp_path / "requests.txt")) == step
     output = run("night_shift", tmp_path)
-    assert "night-shift is completed: All is noted." in output
-    found = re.search(r"160 comments, 0 of them twice; (\d+) requests", output)
-    assert found is not None, output
-    # One for each step, one for the last word, and the one that was under way.
-    assert 161 <= int(found[1]) <= 162
+    assert "160 comments, 0 of them twice; 161 requests" in output
+    steps = [line.split()[0] for line in lines_of(tmp_path / "tracker.txt")]
+    assert steps == [f"step-{number}" for number in range(1, 161)]
 
 
 @pytest.mark.deep(part="sweeps")

@@ -471,6 +471,13 @@ def test_no_file_names_a_folder_of_a_developers_machine() -> None:
     assert_clean(banned.machine_paths(TEXTS))
 
 
+def test_no_statement_numbers_its_parameters() -> None:
+    statements = {**CODE, **read_tree("src", suffixes=(".sql",))}
+    statements.pop("tests/test_tidy.py")  # Its own violations are below.
+    statements.pop("tests/tidy/banned.py")
+    assert_clean(banned.numbered_parameters(statements))
+
+
 VIOLATIONS: list[tuple[Rule, str]] = [
     (banned.formats_that_carry_code, "import pickle"),
     (banned.formats_that_carry_code, "import marshal"),
@@ -486,6 +493,8 @@ VIOLATIONS: list[tuple[Rule, str]] = [
     (banned.sql_built_from_values, "x = 'UPDATE {} SET a = 1'.format(table)"),
     (banned.sql_built_from_values, "x = 'CREATE TABLE ' + table + ' (a)'"),
     (banned.sql_built_from_values, "x = 'SELECT ' + COLUMNS + ' FROM t WHERE a = ' + a"),
+    (banned.numbered_parameters, "x = 'SELECT a FROM t WHERE b = ?1'"),
+    (banned.numbered_parameters, "x = 'INSERT INTO t VALUES (?2,?1)'"),
     (banned.bare_excepts, "try: f()\nexcept: pass"),
     (banned.clock_reads, "import time\nx = time.time()"),
     (banned.clock_reads, "import time as t\nx = t.monotonic"),
@@ -544,6 +553,8 @@ INNOCENT: list[tuple[Rule, str, str]] = [
     (banned.sql_built_from_values, "store/a.py", "x = 'SELECT ' + rows.COLUMNS + ' FROM t'"),
     (banned.sql_built_from_values, "store/a.py", "x = 'PRAGMA user_version = ' + str(n)"),
     (banned.sql_built_from_values, "store/a.py", "x = f'Create {path} first, then select one.'"),
+    (banned.numbered_parameters, "store/a.py", "x = 'SELECT a FROM t WHERE b = ? AND c = :c'"),
+    (banned.numbered_parameters, "store/a.py", "x = 'https://shop.example/orders?1'"),
     (banned.bare_excepts, "model/a.py", "try: f()\nexcept OSError: pass"),
     (banned.clock_reads, "engine/clock.py", "import time\nx = time.time()"),
     (banned.clock_reads, "testing/world.py", "import time\ntime.sleep(1)"),

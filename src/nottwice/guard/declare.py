@@ -241,7 +241,10 @@ def tool(replay_class: Any = None, **declared: Any) -> Any:
             for keyed tools, the key: ``"https://pay.example/search?key={key}"``.
     """
     if callable(replay_class):
-        _refuse_unclassified(getattr(replay_class, "__name__", "?"), None)
+        try:
+            _refuse_unclassified(getattr(replay_class, "__name__", "?"), None)
+        except UsageError as error:
+            raise without_our_frames(error) from None
 
     def protect(function: Callable[..., Any]) -> Any:
         try:

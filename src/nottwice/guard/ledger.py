@@ -432,7 +432,7 @@ def _shared_store(given: str | Path | None, *, create: bool) -> Store:
         return opened
     if _is_url(given):
         return _shared_server(str(given), create=create)
-    path = _local_path(given)
+    path = local_path(given)
     if str(path) == MEMORY:
         raise UsageError(
             "A ledger in memory is gone when its block ends, so a run cannot open one by name. "
@@ -479,7 +479,7 @@ def _store_at(
         return _on_postgres(str(given), now=now, create=create, seals=seals)
     if registry.is_installed(given):
         return registry.open_installed(str(given), now=now, create=create, seals=seals)
-    path = _local_path(given)
+    path = local_path(given)
     if not str(given).startswith(FOLDER) and not path.is_dir():
         return SqliteStore(path, now=now, create=create, seals=seals)
     # Imported here, because most programs keep their ledger in one file and do not need this store.
@@ -533,10 +533,16 @@ def refuse_url(text: str) -> None:
         )
 
 
-def _local_path(given: str | Path) -> Path:
+def local_path(given: str | Path) -> Path:
+    """The path that a user gave for a ledger. UsageError if it cannot be one."""
     text = str(given).removeprefix(FOLDER)
     refuse_url(text)
-    if not text or "\0" in text or (text.startswith("//") and text != str(given)):
+    if text.startswith("//") and text != str(given):
+        raise UsageError(
+            f"{str(given)!r} is not a path. Nothing was opened. Write: "
+            f"{FOLDER + '/' + text.lstrip('/')!r}"
+        )
+    if not text or "\0" in text:
         raise UsageError(f"{str(given)!r} is not a path. Nothing was opened.")
     path = Path(os.path.expanduser(text))
     try:

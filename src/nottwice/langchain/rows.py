@@ -200,8 +200,11 @@ class Rows:
 
     def _lock(self, ask: Ask, statement: str, thread_id: str) -> None:
         """Keep those out who would remove, or who would build upon, the pieces of a thread."""
+        self._lock_name(ask, statement, f"nottwice langgraph {thread_id}")
+
+    def _lock_name(self, ask: Ask, statement: str, name: str) -> None:
         if self._dialect == "postgres":
-            ask(self._spelled(statement), {"thread": f"nottwice langgraph {thread_id}"})
+            ask(self._spelled(statement), {"name": name})
 
     def _check(self, ask: Ask, thread_id: str, places: Iterable[PiecePlace]) -> None:
         for place in places:
@@ -322,6 +325,9 @@ class Rows:
         self._store.commit(VisitCommit(ADAPTER, work=work))
 
     def _create(self, ask: Ask) -> None:
+        # IF NOT EXISTS is not enough on PostgreSQL: a table that another process commits between
+        # the look and the creation is an error. So they take turns.
+        self._lock_name(ask, sql.ALONE, "nottwice tables of langgraph")
         for statement in sql.CREATE:
             for word, meaning in sql.TYPES[self._dialect].items():
                 statement = statement.replace(word, meaning)

@@ -220,6 +220,13 @@ def test_nothing_is_overwritten(store: str, tmp_path: Path) -> None:
     assert not [path for path in tmp_path.iterdir() if "partial" in path.name]
 
 
+def test_a_ledger_whose_name_is_not_utf_8_can_be_copied(store: str) -> None:
+    odd = store + os.fsdecode(b"\xff")
+    agent(odd, "ada")
+    nt.backup(copy_of(store) + os.fsdecode(b"\xfe"), store=odd)
+    assert [entry.action for entry in ledger_of(odd).store.audit()] == ["backup"]
+
+
 def test_the_log_of_another_ledger_is_not_taken_for_the_copy_s_own(tmp_path: Path) -> None:
     ledger = str(tmp_path / "agent.db")
     agent(ledger, "ann")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import nottwice as nt
-from nottwice.errors import NoLedger, SchemaTooNew, StoreError, UsageError
+from nottwice.errors import LedgerCorrupt, NoLedger, SchemaTooNew, StoreError, UsageError
 from nottwice.guard.upkeep.preview import preview_ledger as preview
 from nottwice.store.sqlite.schema import known_scripts
 from tests.store import kept_ledgers as kept
@@ -93,8 +93,43 @@ def test_what_is_no_ledger_is_said_to_be_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "name",
+    ["pipe", "x" * 300, "~no-such-user/agent.db", "unreadable", "file:unreadable", "", "a\ud800"],
+)
+def test_what_cannot_be_opened_is_an_error_that_says_what_was_not_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    Path("unreadable", ".nottwice", "format.json").mkdir(parents=True)
+    with pytest.raises((StoreError, UsageError), match=r"Nothing was (opened|created|changed)\."):
+        preview(name)
+
+
+@pytest.mark.parametrize("place", [b"CREATE TABLE nottwice_runs", b"nottwice_runsnottwice_runs"])
+@pytest.mark.parametrize("flipped", [0x80, 0x01])
+def test_a_flipped_bit_in_the_text_of_the_schema_is_a_named_error(
+    tmp_path: Path, place: bytes, flipped: int
+) -> None:
+    path = tmp_path / "agent.db"
+    with nt.Ledger(path) as ledger, ledger.run("run"):
+        pass
+    content = bytearray(path.read_bytes())
+    content[content.index(place)] ^= flipped
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match=r"cannot be read as a ledger .* Nothing was changed\."):
+        preview(path)
+    with pytest.raises(LedgerCorrupt, match=r"Nothing was written\."), nt.run("run", store=path):
+        pass
+
+
+@pytest.mark.parametrize(
     ("url", "hint"),
-    [("sqlite:///x.db", "Give the path: 'x.db'"), ("mysql://x", "'mysql' is not a store")],
+    [
+        ("sqlite:///x.db", "Give the path: 'x.db'"),
+        ("mysql://x", "'mysql' is not a store"),
+        ("file:///x/y", "Write: 'file:/x/y'"),
+    ],
 )
 def test_a_url_that_names_no_ledger_is_refused_with_what_to_write(url: str, hint: str) -> None:
     with pytest.raises(UsageError, match=hint):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -125,3 +126,41 @@ def test_a_list_that_grew_shares_what_it_had() -> None:
 def test_shared_keys_are_those_with_the_very_same_value() -> None:
     old = freeze({"a": {"x": 1}, "b": [1], "c": "text"})
     assert shared_keys(old, {**old, "b": [1], "d": 4}) == {"a", "c"}
+
+
+def test_what_a_list_grew_by_is_found_without_a_copy_of_it() -> None:
+    old = freeze([str(number) for number in range(50_000)])
+    new = old.grown(["x"])
+    tracemalloc.start()
+    try:
+        found = delta.diff(old, new)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found == {"parts": [[0, 50_000], {"new": ["x"]}]}
+    assert most < 50_000
+
+
+@given(st.lists(PLAIN, max_size=5), st.lists(PLAIN, min_size=1, max_size=3), PLAIN)
+def test_a_longer_list_begins_with_another_only_if_all_are_the_very_same_values(
+    items: list[Any], more: list[Any], other: Any
+) -> None:
+    old = freeze(items)
+    if not old.is_exact:
+        return
+    longer = [*old, *more]
+    head = old.head_of(longer)
+    assert head == items
+    assert type(head) is FrozenList
+    assert values.encode(old.grown(more, copy=head)) == values.encode(longer)
+    assert longer == [*items, *more]
+    for at in range(len(items)):
+        changed = [*old[:at], other, *old[at + 1 :], *more]
+        if old.head_of(changed) is not None:
+            assert values.encode(other) == values.encode(items[at])
+
+
+def test_a_copy_that_is_used_up_remembers_what_its_items_allow() -> None:
+    old = freeze(["a"])
+    assert old.grown(["b"], copy=old.head_of(["a", "b"])).is_exact
+    assert not old.grown([1], copy=old.head_of(["a", 1])).is_exact

@@ -640,3 +640,41 @@ def test_starting_a_run_of_a_known_graph_parses_no_file_of_another_run(
     monkeypatch.setattr(document, "read", counted)
     graph.run("one-more", {}, store=JsonFileStore(tmp_path / "runs", now=NOW))
     assert len({Path(where).name for where in parsed} - {"one-more.json"}) <= 1
+
+
+def test_a_file_is_not_parsed_again_because_another_thread_replaced_it_meanwhile(
+    folder: JsonFileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A long run is read and written at the same time, and each would wait for the parser."""
+    fence = claim(folder)
+    parsed: list[str] = []
+    real = document.read
+
+    def read(content: bytes, **named: Any) -> Any:
+        parsed.append(named["where"])
+        return real(content, **named)
+
+    monkeypatch.setattr(document, "read", read)
+    before = disk.read(file_of(folder))
+    began, go_on = threading.Event(), threading.Event()
+    replace = disk.replace
+
+    def replace_slowly(path: Path, content: bytes) -> None:
+        replace(path, content)
+        began.set()
+        assert go_on.wait(10)
+
+    monkeypatch.setattr(disk, "replace", replace_slowly)
+    writer = threading.Thread(target=lambda: folder.commit(intent(pending(), fence)))
+    writer.start()
+    assert began.wait(10)
+    assert len(folder.calls_in_doubt("run")) == 1
+    go_on.set()
+    writer.join()
+    # The bytes that a thread has read just before, and then those that are there now.
+    monkeypatch.setattr(disk, "read", lambda path: before if path.suffix == disk.RUN else None)
+    assert folder.calls_in_doubt("run") == []
+    monkeypatch.undo()
+    monkeypatch.setattr(document, "read", read)
+    assert len(folder.calls_in_doubt("run")) == 1
+    assert parsed == []

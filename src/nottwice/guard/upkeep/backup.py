@@ -13,8 +13,10 @@ from typing import Protocol, runtime_checkable
 
 from nottwice.engine.doubts.restored import mark_of
 from nottwice.errors import UsageError
+from nottwice.guard.frames import shows_one_frame
 from nottwice.guard.ledger import FOLDER, Ledger, ledger_of
 from nottwice.model.call import check_id
+from nottwice.model.printable import one_line
 from nottwice.model.records import frozen_record
 from nottwice.model.review import ACCOUNTED_FOR, COPIED, AuditEntry
 from nottwice.store.interface import LEDGER, Commit, Store
@@ -41,6 +43,7 @@ class Copy:
     bytes: int
 
 
+@shows_one_frame
 def backup(
     destination: str | Path,
     *,
@@ -64,9 +67,9 @@ def backup(
         )
     place = _place(destination)
     now = ledger.clock.now()
-    mark = _entry(now, who, COPIED, f"of {ledger.location}")
+    mark = _entry(now, who, COPIED, one_line(f"of {ledger.location}"))
     ledger.store.copy_to(place, mark=mark, on_progress=on_progress or (lambda done, all: None))
-    told = AuditEntry(LEDGER, now, who, BACKED_UP, str(place), mark.subject)
+    told = AuditEntry(LEDGER, now, who, BACKED_UP, one_line(str(place)), mark.subject)
     ledger.store.commit(Commit(workflow_id=LEDGER, audit=(told,)))
     return Copy(str(place), now, _size(place))
 
@@ -78,7 +81,7 @@ def tell_of_export(ledger: Ledger, *, by: str, to: str | Path, what: str) -> Non
     """
     who = check_id(by, what="Who takes it")
     now = ledger.clock.now()
-    entry = AuditEntry(LEDGER, now, who, EXPORTED, str(Path(to).absolute()), what)
+    entry = AuditEntry(LEDGER, now, who, EXPORTED, one_line(str(Path(to).absolute())), what)
     ledger.store.commit(Commit(workflow_id=LEDGER, audit=(entry,)))
 
 

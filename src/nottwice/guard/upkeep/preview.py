@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nottwice.errors import NoLedger, SchemaTooNew, UsageError
-from nottwice.guard.ledger import FOLDER, refuse_url
+from nottwice.errors import NoLedger, SchemaTooNew, StoreError, UsageError
+from nottwice.guard.ledger import FOLDER, local_path
 from nottwice.model.records import frozen_record
 from nottwice.store import registry
 from nottwice.store.files import document
@@ -63,18 +63,27 @@ def preview_ledger(store: str | Path) -> LedgerFormat:
         return _on_postgres(str(store))
     if registry.is_installed(store):
         return _in_installed_store(str(store))
-    refuse_url(str(store).removeprefix(FOLDER))
-    path = Path(str(store).removeprefix(FOLDER)).expanduser()
+    path = local_path(store)
     if not path.exists():
         raise NoLedger(f"There is no ledger at {path}. Nothing was created.")
     path = path.resolve()
-    if not path.is_dir():
+    if path.is_file():
         known = known_scripts()[-1].number
         return LedgerFormat(str(path), "schema", peek(path), known, needs(known_scripts(), known))
+    if not path.is_dir():
+        # Opening a pipe would wait for a process that writes into it.
+        raise NoLedger(f"{path} is neither a file nor a folder. Nothing was opened.")
     mark = path / OWN_FOLDER / "format.json"
     if not mark.exists():
         raise NoLedger(f"There is no ledger in {path}. Nothing was created. Write {FOLDER}FOLDER.")
-    number = document.check_mark(mark.read_bytes(), where=str(mark))
+    try:
+        content = mark.read_bytes()
+    except OSError as error:
+        raise StoreError(
+            f"{path} cannot be read as a ledger ({error}). Nothing was changed. Name another "
+            "folder."
+        ) from error
+    number = document.check_mark(content, where=str(mark))
     return LedgerFormat(str(path), "format", number, document.FORMAT)
 
 

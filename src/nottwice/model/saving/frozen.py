@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from itertools import compress, count
 from operator import is_not
 from typing import Any, Final, NoReturn
+from weakref import ref
 
 from nottwice.errors import InvalidGraph
 
@@ -33,12 +34,14 @@ def _refuse(self: object, *args: object, **kwargs: object) -> NoReturn:
 class FrozenList(list[Any]):
     """A list of plain data that cannot be changed."""
 
-    __slots__ = ("base", "is_exact", "twin")
+    __slots__ = ("__weakref__", "base", "grew_from", "is_exact", "twin")
 
     is_exact: bool
     """Whether equal items are the same value. 1 and True are equal but not the same."""
     base: FrozenList | None
-    """The list that this one was made from by appending, as long as that is worth knowing."""
+    """The list that this one was made from by appending, until this one was validated."""
+    grew_from: ref[FrozenList] | None
+    """The same list, as long as something else refers to it: comparing the two costs nothing."""
     twin: Any
     """The same data in the type that a graph declares, once it was made; see graphs/parts.py."""
 
@@ -47,16 +50,28 @@ class FrozenList(list[Any]):
         super().__init__(items)
         if is_exact is None:
             is_exact = all(type(item) in _EXACT for item in self)
-        self.is_exact, self.base, self.twin = is_exact, None, None
+        self.is_exact, self.base, self.grew_from, self.twin = is_exact, None, None, None
 
-    def grown(self, items: Iterable[Any]) -> FrozenList:
-        """Return this list with more items at the end."""
+    def grown(self, items: Iterable[Any], *, copy: FrozenList | None = None) -> FrozenList:
+        """Return this list with more items at the end. ``copy``: one to use up; see ``head_of``."""
         tail = FrozenList(map(freeze, items))
-        made = FrozenList(self, is_exact=self.is_exact and tail.is_exact)
+        made = FrozenList(self, is_exact=self.is_exact) if copy is None else copy
         list.extend(made, tail)
+        made.is_exact = self.is_exact and tail.is_exact
         # Not for every list: a list that refers to all its predecessors would never be freed.
         made.base = self if self.twin is not None else None
+        made.grew_from = ref(self)
         return made
+
+    def head_of(self, longer: list[Any]) -> FrozenList | None:
+        """Return a copy of the beginning of a longer list, if it is the very same as this list.
+
+        Copying a list touches each of its items twice, so the copy that the comparison needs is
+        the one to go on with. Ask only if ``is_exact``.
+        """
+        head = FrozenList(longer, is_exact=True)
+        list.__delitem__(head, slice(len(self), None))
+        return head if _are_same(self, head) else None
 
     def __eq__(self, other: object) -> bool:
         next(_compared)
@@ -145,22 +160,28 @@ def thaw(value: Any) -> Any:
 
 
 def shared_items(old: list[Any], new: list[Any]) -> int:
-    """Return how many items at the beginning of both are the very same values, at the speed of C.
-
-    Lists compare identical items without calling them. So if the beginning of both is equal and no
-    frozen item was called, every container in it is the same object, and equal text is the same
-    text.
-    """
+    """Return how many items at the beginning of both are the very same values, in C if possible."""
     length = min(len(old), len(new))
+    if type(new) is FrozenList and new.grew_from is not None and new.grew_from() is old:
+        return length
     if type(old) is FrozenList and old.is_exact:
         head = new if len(new) == length else new[:length]
-        asked = next(_compared)
-        equal = list.__eq__(old if len(old) == length else old[:length], head)
-        if equal is True and next(_compared) == asked + 1:
+        if _are_same(old if len(old) == length else old[:length], head):
             return length
     differs: Any = compress(count(), map(is_not, old, new))
     first: int = next(differs, length)
     return first
+
+
+def _are_same(exact: list[Any], other: list[Any]) -> bool:
+    """Whether two lists hold the very same values, if the first is exact.
+
+    Lists compare identical items without calling them. So if both are equal and no frozen item was
+    called, every container in them is the same object, and equal text is the same text.
+    """
+    asked = next(_compared)
+    equal = list.__eq__(exact, other)
+    return equal is True and next(_compared) == asked + 1
 
 
 def shared_keys(old: dict[str, Any], new: dict[Any, Any]) -> set[str]:

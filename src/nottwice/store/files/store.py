@@ -54,7 +54,8 @@ class JsonFileStore(whereabouts.OnDisk, StoreBase):
     _lock: locks.HolderLock
     _shared: SharedCommits
     _registered: bool
-    _remembered: dict[str, tuple[bytes, RunFile]]
+    _remembered: dict[str, list[tuple[bytes, RunFile]]]
+    """The last contents of files that were parsed or written, and the ones before, as records."""
     _glanced: Glance | None
     _named: dict[str, str]
     """The last message about each file that cannot be read, by its name."""
@@ -365,9 +366,9 @@ class JsonFileStore(whereabouts.OnDisk, StoreBase):
 
     def _parsed(self, name: str, content: bytes, *, vouched: bool) -> RunFile:
         """The file as records. Bytes that were parsed before are not parsed again."""
-        known = self._remembered.get(name)
-        if known is not None and known[0] == content:
-            return known[1]
+        for known, parsed in self._remembered.get(name, ()):
+            if known == content:
+                return parsed
         where = str(self._folder / (name + disk.RUN))
         file = document.read(content, where=where, seals=self._seals, vouched=vouched)
         if disk.name_of(file.workflow_id) != name:
@@ -377,7 +378,8 @@ class JsonFileStore(whereabouts.OnDisk, StoreBase):
         return file
 
     def _remember(self, name: str, content: bytes, file: RunFile) -> None:
-        self._remembered[name] = (content, file)
+        """Remember two contents: a thread may have read the old one just before it was replaced."""
+        self._remembered[name] = [(content, file), *self._remembered.get(name, ())[:1]]
         while len(self._remembered) > MOST_REMEMBERED:
             # Another thread may have removed it first.
             self._remembered.pop(next(iter(self._remembered)), None)
@@ -465,8 +467,10 @@ class JsonFileStore(whereabouts.OnDisk, StoreBase):
         file = before.copy()
         rules.apply(file.data, commit)
         content = document.write(file, self._seals)
-        disk.replace(self._folder / (name + disk.RUN), content)
+        # Before the file is replaced, so that no other thread of this process parses it meanwhile.
+        # If it is not replaced, this is the content of no file, and does no harm.
         self._remember(name, content, file)
+        disk.replace(self._folder / (name + disk.RUN), content)
         # Only now: until the new file is durable, the inbox is the only copy of its commits. If it
         # stays, or is back after a crash, the line numbers show that they were folded in.
         with contextlib.suppress(OSError):
