@@ -57,7 +57,7 @@ def test_the_name_of_a_person_is_believed_only_from_the_proxy() -> None:
     assert tokens.visitor(request(cookie=f"nottwice={cookie}", x_user="bob")) is None
 
 
-def test_without_a_list_everybody_behind_the_proxy_may_decide() -> None:
+def test_without_a_list_every_person_behind_the_proxy_may_decide() -> None:
     tokens = LinkTokens(TOKEN, name="ann", user_header="X-User")
     found = tokens.visitor(request(authorization=f"Bearer {TOKEN}", x_user="eve"))
     # Its browser sends forms, so they are checked like all forms.
