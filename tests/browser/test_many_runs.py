@@ -15,7 +15,7 @@ from nottwice.store.interface import Claim, Commit
 from tests.cli.workplace import Workplace
 from tests.web.test_serving import Server
 
-pytestmark = pytest.mark.deep(part="browser")
+pytestmark = [pytest.mark.deep(part="browser"), pytest.mark.timeout(600)]
 
 RUNS = 100_000
 
