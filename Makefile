@@ -29,7 +29,7 @@ QUICK := tests/model \
 	tests/kill/test_axes.py \
 	tests/testing/crash/test_sweep.py::test_every_level_examines_its_points_and_finds_nothing_wrong
 # The parts of make deep: the tests with the marker deep(part="sweeps") belong to deep-sweeps.
-DEEP := sweeps soak adapters hosts
+DEEP := sweeps soak adapters hosts browser
 COMPILE := .venv/bin/python -m compileall -q src
 # As many workers as the machine has cores, and one more (tests/conftest.py).
 PYTEST := .venv/bin/python -m pytest -q -n auto --dist worksteal -rs

@@ -111,6 +111,8 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "src/nottwice/engine/calls/pure.py": _CALLS,
     "src/nottwice/engine/calls/requests.py": _CALLS,
     "src/nottwice/engine/waits/questions.py": _STOPS,
+    "src/nottwice/web/app.py": "tests/web/test_safety.py: every page is reached through it",
+    "src/nottwice/web/deciding.py": "tests/web/test_review.py: by forms, as browsers send them",
     "src/nottwice/engine/asks.py": "tests/engine/test_drivers.py: it only names what drivers do",
 }
 

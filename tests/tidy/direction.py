@@ -34,8 +34,9 @@ TIERS = (
 TIER = {room: number for number, rooms in enumerate(TIERS) for room in rooms}
 OUTERMOST = len(TIERS) - 1
 
-# The command line runs the demo and the crash test, which live in the testing room.
-ALLOWED_NEIGHBOURS = {("cli", "mcp"), ("cli", "testing"), ("__main__", "cli")}
+# The command line runs the demo and the crash test, which live in the testing room, the MCP proxy
+# and the page.
+ALLOWED_NEIGHBOURS = {("cli", "mcp"), ("cli", "testing"), ("cli", "web"), ("__main__", "cli")}
 
 # What shows views; no view knows any of them.
 TERMINALS = ("argparse", "click", "jinja2", "rich", "starlette", "typer")
