@@ -44,9 +44,9 @@ def test_an_age_is_told_in_the_largest_unit_that_fits(seconds: float, expected: 
 
 
 def test_moments_are_told_in_utc() -> None:
-    assert texts.utc_text(1_700_000_000.9999) == "2023-11-14 22:13:20.999"
+    assert texts.local_text(1_700_000_000.9999) == "2023-11-14 22:13:20.999"
     assert texts.iso_text(1_700_000_000.25) == "2023-11-14T22:13:20.250000Z"
-    assert texts.utc_text(None) is None
+    assert texts.local_text(None) is None
     assert texts.iso_text(None) is None
 
 

@@ -14,7 +14,7 @@ import click
 from nottwice.cli.checks.seals import adopt_ledger, verify_ledger
 from nottwice.cli.inputs.options import all_option, by_option, why_option
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
-from nottwice.cli.render.output import show_json, show_line, show_table
+from nottwice.cli.render.output import show_command, show_json, show_line, show_table
 from nottwice.errors import InvalidTool, UnknownRun
 from nottwice.guard.ledger import Ledger
 from nottwice.model.review import AuditEntry
@@ -22,7 +22,7 @@ from nottwice.model.tool import parse_duration
 from nottwice.views.outcomes import AuditTrail, EntryView, entry_view
 from nottwice.views.runs import find_run
 from nottwice.views.shape import to_plain
-from nottwice.views.text import safe, utc_text
+from nottwice.views.text import local_text, local_zone
 
 MOST_ROWS = 50
 
@@ -149,9 +149,11 @@ def _show(found: Sequence[EntryView], settings: Settings, run_id: str, *, show_a
     shown = found if show_all else found[-MOST_ROWS:]
     if len(shown) < len(found):
         command = settings.command("audit --all", run_id)
-        show_line(f"… and {len(found) - len(shown)} earlier: {safe(command)}")
+        show_command(f"… and {len(found) - len(shown)} earlier:", command)
+    zone = local_zone(shown[-1].at)
     rows = [
-        (utc_text(each.at), each.run_id, each.who, each.action, each.subject, each.why)
+        (local_text(each.at, zone), each.run_id, each.who, each.action, each.subject, each.why)
         for each in shown
     ]
-    show_table(("when (UTC)", "run", "who", "action", "about", "why"), rows)
+    columns = (f"when ({zone})", "run", "who", "action", "about", "why")
+    show_table(columns, rows, cut=("who", "about", "why"), spare=("about",))

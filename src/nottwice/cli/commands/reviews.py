@@ -7,9 +7,9 @@ import click
 from nottwice.cli.inputs.deployed import named_ledger
 from nottwice.cli.inputs.options import all_option
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
-from nottwice.cli.render.output import show_json, show_line, show_table
+from nottwice.cli.render.output import show_command, show_json, show_line, show_table
 from nottwice.views.reviews import ReviewList, ReviewView, list_reviews
-from nottwice.views.text import age_text, safe, shorten
+from nottwice.views.text import age_text, shorten
 
 FOUND_SOMETHING = 3
 
@@ -56,17 +56,18 @@ def _show(found: ReviewList, settings: Settings) -> None:
             review.status.value,
             review.run_id,
             shorten(review.title or review.subject, 80),
-            age_text(found.now - review.opened_at),
+            age_text(found.now - review.opened_at).removesuffix(" ago"),
             _outcome_of(review),
         )
         for review in found.reviews
     ]
-    show_table(("review", "kind", "status", "run", "about", "opened", "decision"), rows)
+    columns = ("review", "kind", "status", "run", "about", "age", "decision")
+    show_table(columns, rows, cut=("about", "decision"), spare=("status",))
     undecided = [review for review in found.reviews if review.is_open]
     if undecided:
         show_line()
         words = f"decide {undecided[0].review_id}"
-        show_line(f"Look at one and decide: {safe(settings.command(words))}")
+        show_command("Look at one and decide:", settings.command(words))
     elif any(review.is_pending for review in found.reviews):
         show_line()
         show_line("A decision is used when your program opens the run again.")
