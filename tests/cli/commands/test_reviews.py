@@ -16,7 +16,7 @@ def test_reviews_are_listed_with_run_call_and_the_next_command(killed: Workplace
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     table = [re.split(r"\s{2,}", line) for line in lines[:4]]
-    assert table[0] == ["REVIEW", "KIND", "STATUS", "RUN", "ABOUT", "OPENED", "DECISION"]
+    assert table[0] == ["REVIEW", "KIND", "STATUS", "RUN", "ABOUT", "AGE", "DECISION"]
     assert {row[1] for row in table[1:]} == {"in doubt"}
     assert [row[2:4] for row in table[1:]] == [
         ["open", "ticket-8"],
