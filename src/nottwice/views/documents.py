@@ -10,6 +10,7 @@ from typing import Any
 from nottwice.views.agent import AgentView
 from nottwice.views.calls import AttemptView, CallView, EvidenceView, StepView
 from nottwice.views.details import RunDetails
+from nottwice.views.drawings import ArrowView, GraphDrawing
 from nottwice.views.graphs import (
     ChangeView,
     CheckpointView,
@@ -79,6 +80,7 @@ DOCUMENTS: dict[str, type[Any]] = {
     "history": History,
     "history, with --at": StateAt,
     "history, with --diff": StateDifference,
+    "graph": GraphDrawing,
     "migrate": MigrationReport,
     "fork": Forked,
     "gc": RemovalView,
@@ -110,6 +112,7 @@ SHAPES: dict[str, type[Any]] = {
     "node": NodeView,
     "checkpoint": CheckpointView,
     "told": ToldView,
+    "arrow": ArrowView,
     "migration": MigrationView,
     "change": ChangeView,
     "removed run": RemovedRunView,
