@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nottwice.views.activity import Activity, ToolActivity
 from nottwice.views.agent import AgentView
 from nottwice.views.calls import AttemptView, CallView, EvidenceView, StepView
 from nottwice.views.details import RunDetails
@@ -42,6 +43,7 @@ from nottwice.views.outcomes import (
     SealReport,
     SentDocument,
     SentEvent,
+    Served,
     ShownCase,
     SmokeReport,
     TalkOutcome,
@@ -50,6 +52,7 @@ from nottwice.views.outcomes import (
     WorkerStopped,
 )
 from nottwice.views.overview import Overview
+from nottwice.views.report import Report, ToolCost
 from nottwice.views.reviews import ReviewList, ReviewView
 from nottwice.views.runs import FailureView, OpeningView, RunList, RunView, WaitView
 from nottwice.views.tools import CheckReport, FormatView, ToolView
@@ -64,6 +67,8 @@ DOCUMENTS: dict[str, type[Any]] = {
     "reviews": ReviewList,
     "decide": Decided,
     "decide, without a verb": ShownCase,
+    "serve": Served,
+    "report": Report,
     "recheck": RecheckReport,
     "send": SentDocument,
     "check": CheckReport,
@@ -116,4 +121,7 @@ SHAPES: dict[str, type[Any]] = {
     "migration": MigrationView,
     "change": ChangeView,
     "removed run": RemovedRunView,
+    "activity": Activity,
+    "tool activity": ToolActivity,
+    "tool cost": ToolCost,
 }

@@ -199,16 +199,26 @@ def list_runs(
     states: Sequence[str] = (),
     graph: str | None = None,
     labels: Labels = NO_LABELS,
+    before: RunRecord | None = None,
 ) -> Iterator[RunView]:
-    """The runs whose id begins with ``prefix``, last changed first, read as they are asked for."""
+    """The runs whose id begins with ``prefix``, last changed first, read as they are asked for.
+
+    ``before``: only the runs that follow this one in the list, as it was read.
+    """
     store, holders = ledger.store, Holders(ledger.store)
     if not states:
-        found = runs_in_pages(store, prefix=prefix, graph=graph, labels=labels)
+        found = runs_in_pages(store, prefix=prefix, graph=graph, labels=labels, before=before)
         return (run_view(run, holders) for run in found)
     kinds = {_KINDS.get(state) or (RunStatus(state), False) for state in states}
     lists = [
         runs_in_pages(
-            store, prefix=prefix, graph=graph, status=status, queued=queued, labels=labels
+            store,
+            prefix=prefix,
+            graph=graph,
+            status=status,
+            queued=queued,
+            labels=labels,
+            before=before,
         )
         for status, queued in kinds
     ]
