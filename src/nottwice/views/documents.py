@@ -11,7 +11,7 @@ from nottwice.views.activity import Activity, ToolActivity
 from nottwice.views.agent import AgentView
 from nottwice.views.calls import AttemptView, CallView, EvidenceView, StepView
 from nottwice.views.details import RunDetails
-from nottwice.views.drawings import ArrowView, GraphDrawing
+from nottwice.views.drawings import ArrowView, GraphOutline
 from nottwice.views.graphs import (
     ChangeView,
     CheckpointView,
@@ -85,7 +85,7 @@ DOCUMENTS: dict[str, type[Any]] = {
     "history": History,
     "history, with --at": StateAt,
     "history, with --diff": StateDifference,
-    "graph": GraphDrawing,
+    "graph": GraphOutline,
     "migrate": MigrationReport,
     "fork": Forked,
     "gc": RemovalView,

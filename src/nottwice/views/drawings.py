@@ -1,4 +1,4 @@
-"""How does a graph look? Read from the ledger, or from the code that declares it."""
+"""Which graph is meant, and where do its nodes lead? Read from the ledger or from code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nottwice.guard.ledger import Ledger
 from nottwice.model.graphs.drawing import arrows
 from nottwice.model.graphs.graph import GraphDefinition, split_graph_id
 from nottwice.model.records import frozen_record
-from nottwice.views.graphs import nodes_of
+from nottwice.views.graphs import NodeView, nodes_of
 from nottwice.views.runs import load_run
 from nottwice.views.text import shorten
 
@@ -25,7 +25,7 @@ class ArrowView:
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
-class GraphDrawing:
+class GraphOutline:
     """A graph with its ways and, for a run, where it is."""
 
     graph: Annotated[str, "name@version"]
@@ -33,19 +33,20 @@ class GraphDrawing:
     arrows: Annotated[tuple[ArrowView, ...], "every way; see arrow"]
     status: Annotated[dict[str, str], "of a run, the status of each node; else empty"]
     definition: GraphDefinition
+    marks: tuple[NodeView, ...]
+    """The nodes as a run has visited them."""
 
 
-def draw_run(ledger: Ledger, run_id: str) -> GraphDrawing:
+def draw_run(ledger: Ledger, run_id: str) -> GraphOutline:
     """The graph of a run, with the status of each node."""
     run = load_run(ledger.store, run_id)
     record = None if run.graph_id is None else ledger.store.load_graph(run.graph_id)
     if record is None:
         raise UsageError(f"Run {shorten(run_id, 80)!r} is not a run of a graph. Nothing was drawn.")
-    status = {node.node: node.status for node in nodes_of(ledger.store, run)}
-    return draw(recorded_definition(record), status)
+    return outline(recorded_definition(record), nodes_of(ledger.store, run))
 
 
-def draw_recorded(ledger: Ledger, name: str) -> GraphDrawing:
+def draw_recorded(ledger: Ledger, name: str) -> GraphOutline:
     """A graph that runs of this ledger are bound to: by name@version, or the newest by name."""
     known = [record.graph_id for record in ledger.store.graphs()]
     found = [each for each in known if name in (each, split_graph_id(each)[0])]
@@ -54,29 +55,30 @@ def draw_recorded(ledger: Ledger, name: str) -> GraphDrawing:
         record = ledger.store.load_graph(max(found, key=lambda each: split_graph_id(each)[1]))
     if record is None:
         raise UsageError(f"{_unknown(name, known)} Or name your code: --app agent:app.")
-    return draw(recorded_definition(record))
+    return outline(recorded_definition(record))
 
 
-def draw_deployed(definitions: list[GraphDefinition], name: str) -> GraphDrawing:
+def draw_deployed(definitions: list[GraphDefinition], name: str) -> GraphOutline:
     """A graph of the user's code: by name@version, or the newest by name."""
     found = [each for each in definitions if name in (each.graph_id, each.name)]
     if not found:
         raise UsageError(_unknown(name, [each.graph_id for each in definitions]))
-    return draw(max(found, key=lambda each: each.version))
+    return outline(max(found, key=lambda each: each.version))
 
 
-def draw(definition: GraphDefinition, status: dict[str, str] | None = None) -> GraphDrawing:
+def outline(definition: GraphDefinition, marks: tuple[NodeView, ...] = ()) -> GraphOutline:
     """A graph as it is shown."""
     ways = (
         ArrowView(source=one.source, target=one.target, label=one.label or None)
         for one in arrows(definition)
     )
-    return GraphDrawing(
+    return GraphOutline(
         graph=definition.graph_id,
         nodes=tuple(node.name for node in definition.nodes),
         arrows=tuple(ways),
-        status=status or {},
+        status={mark.node: mark.status for mark in marks},
         definition=definition,
+        marks=marks,
     )
 
 

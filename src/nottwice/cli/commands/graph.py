@@ -7,11 +7,12 @@ import click
 from nottwice.cli.inputs.deployed import named_ledger, need_app
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.render.output import show_json, show_line, show_table
-from nottwice.model.graphs.drawing import mermaid, svg
+from nottwice.model.graphs.drawing import mermaid
 from nottwice.model.graphs.graph import END
+from nottwice.views.drawing import draw, picture
 from nottwice.views.drawings import (
     ArrowView,
-    GraphDrawing,
+    GraphOutline,
     draw_deployed,
     draw_recorded,
     draw_run,
@@ -49,13 +50,18 @@ def graph(
     if settings.as_json:
         show_json(drawing)
     elif as_mermaid or as_svg:
-        text = (mermaid if as_mermaid else svg)(drawing.definition, drawing.status)
+        definition = drawing.definition
+        text = (
+            mermaid(definition, drawing.status)
+            if as_mermaid
+            else picture(draw(definition, drawing.marks))
+        )
         click.echo(text, nl=False)
     else:
         _show(drawing)
 
 
-def _find(settings: Settings, name: str, run_id: str | None) -> GraphDrawing:
+def _find(settings: Settings, name: str, run_id: str | None) -> GraphOutline:
     if run_id is None and settings.app is not None:
         app = need_app(settings, what_for="graph").app
         return draw_deployed([each.definition() for each in app.graphs], name)
@@ -66,7 +72,7 @@ def _find(settings: Settings, name: str, run_id: str | None) -> GraphDrawing:
         return draw_run(ledger, found.run_id)
 
 
-def _show(drawing: GraphDrawing) -> None:
+def _show(drawing: GraphOutline) -> None:
     show_line(f"Graph {drawing.graph}", style="bold")
     rows = [
         (
