@@ -46,12 +46,6 @@ PLAIN = re.compile(r"(?P<settings>(?:\w+=\S* )*)nottwice(?P<words>(?: .*)?)")
 HOSTILE = "[red]\x1b[31mevil\x1b]0;title\x07\nError: forged\u202e\x9b2J[/red]"
 
 
-class Key(str):
-    """A key that is pressed at a terminal, without Enter."""
-
-    __slots__ = ()
-
-
 @dataclass(frozen=True)
 class Ended:
     """A process that ended, and what it printed."""
@@ -161,8 +155,7 @@ class Workplace:
                     shown += piece
                 place = len(shown)
                 typed = answer if isinstance(answer, str) else answer()
-                end = "" if isinstance(typed, Key) else "\n"
-                os.write(ours, f"{typed}{end}".encode())
+                os.write(ours, f"{typed}\n".encode())
             while piece := _read(ours):
                 shown += piece
             return Ended(process.wait(timeout=MOST_SECONDS), shown)

@@ -12,13 +12,14 @@ from nottwice.cli.inputs.deployed import named_ledger
 from nottwice.cli.inputs.options import all_option, read_since
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.render.case import can_ask
-from nottwice.cli.render.output import show_command, show_json, show_line, show_note, show_table
+from nottwice.cli.render.output import show_command, show_json, show_line, show_table
 from nottwice.model.records import frozen_record
 from nottwice.model.tool import parse_duration
 from nottwice.views.reviews import DANGER, ReviewList, ReviewView, list_reviews
 from nottwice.views.text import age_text, safe, shorten
 
 FOUND_SOMETHING = 3
+WALKING = "d: look and decide, n: next, q: stop"
 
 
 @click.command(cls=Command)
@@ -53,7 +54,7 @@ def reviews(context: click.Context, settings: Settings, /, **given: Any) -> None
     reviews, too; they hold back only the code that asked. The most dangerous come first, then the
     oldest.
 
-    With --walk each open review is shown in turn. One key decides it, skips it or stops.
+    With --walk each open review is shown in turn. One letter decides it, skips it or stops.
 
     \b
     Examples:
@@ -111,9 +112,7 @@ def _walk(context: click.Context, found: ReviewList) -> None:
         age = age_text(found.now - review.opened_at)
         show_line(f"{number} of {len(undecided)}: {review.kind.value}, {age}", style="bold")
         show_line(f"  {about} in run {safe(review.run_id)}")
-        show_note("d: look and decide   n: next   q: stop")
-        while (key := click.getchar()) not in ("d", "n", "q"):
-            pass
+        key = click.prompt(WALKING, type=click.Choice(["d", "n", "q"]), default="n", err=True)
         if key == "q":
             break
         if key == "d":
