@@ -11,6 +11,7 @@ from nottwice.views.activity import Activity, ToolActivity
 from nottwice.views.agent import AgentView
 from nottwice.views.calls import AttemptView, CallView, EvidenceView, StepView
 from nottwice.views.details import RunDetails
+from nottwice.views.drawings import ArrowView, GraphOutline
 from nottwice.views.graphs import (
     ChangeView,
     CheckpointView,
@@ -87,6 +88,7 @@ DOCUMENTS: dict[str, type[Any]] = {
     "history": History,
     "history, with --at": StateAt,
     "history, with --diff": StateDifference,
+    "graph": GraphOutline,
     "migrate": MigrationReport,
     "fork": Forked,
     "gc": RemovalView,
@@ -119,6 +121,7 @@ SHAPES: dict[str, type[Any]] = {
     "node": NodeView,
     "checkpoint": CheckpointView,
     "told": ToldView,
+    "arrow": ArrowView,
     "migration": MigrationView,
     "change": ChangeView,
     "removed run": RemovedRunView,
