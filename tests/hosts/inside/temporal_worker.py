@@ -54,11 +54,12 @@ def refuse(line: str) -> None:
     raise nt.Permanent(f"{line} is not accepted")
 
 
+FUNCTIONS: list[Any] = [send, post, asend, refuse]
 if not BARE:
-    protect = nt.tool("unsafe_on_replay", verify=look, settles="100ms")
-    send, asend = protect(send), protect(asend)  # type: ignore[assignment]
-    post, refuse = nt.tool("unsafe_on_replay")(post), nt.tool("unsafe_on_replay")(refuse)  # type: ignore[assignment]
-ACTIVITIES: list[Any] = [activity.defn(each) for each in (send, post, asend, refuse)]
+    found = nt.tool("unsafe_on_replay", verify=look, settles="100ms")
+    asked = nt.tool("unsafe_on_replay")
+    FUNCTIONS = [found(send), asked(post), found(asend), asked(refuse)]
+ACTIVITIES: list[Any] = [activity.defn(each) for each in FUNCTIONS]
 QUICKLY = RetryPolicy(
     initial_interval=timedelta(milliseconds=200), maximum_interval=timedelta(seconds=1)
 )
