@@ -158,7 +158,7 @@ async def describe_mcp(function: Any) -> Any:
 
 
 async def invoke_mcp(function: Any) -> str:
-    from mcp import Client  # type: ignore[import-not-found]
+    from mcp import Client
 
     async with Client(_mcp_server(function)) as client:
         answer = await client.call_tool(function.__name__, ORDER)
@@ -166,7 +166,7 @@ async def invoke_mcp(function: Any) -> str:
 
 
 def _mcp_server(function: Any) -> Any:
-    from mcp.server import MCPServer  # type: ignore[import-not-found]
+    from mcp.server import MCPServer
 
     server = MCPServer("shop")
     server.tool()(function)

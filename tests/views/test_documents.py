@@ -93,6 +93,7 @@ def documents(killed: Workplace, tmp_path_factory: pytest.TempPathFactory) -> di
         "error": printed("show nothing"),
         **_keeping_documents(place),
         **_sealing_documents(place),
+        **_client_documents(place),
     }
 
 
@@ -115,6 +116,13 @@ def _sealing_documents(place: Workplace) -> dict[str, Any]:
         "audit, with --verify": f"{audit} --verify order-1",
     }
     return {name: json.loads(place.shell(line).stdout) for name, line in lines.items()}
+
+
+def _client_documents(place: Workplace) -> dict[str, Any]:
+    """The same of the configuration of an MCP client."""
+    (place.folder / "mcp.json").write_text('{"mcpServers": {"pay": {"command": "pay-mcp"}}}')
+    (printed,) = place.lines("proxy --wrap mcp.json --yes --json")
+    return {"proxy, with --wrap or --unwrap": json.loads(printed.stdout)}
 
 
 def _smoke_document() -> dict[str, Any]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from xml.etree import ElementTree
+
 import nottwice as nt
 from nottwice.guard.ledger import Ledger
 from nottwice.views.details import look_into
-from nottwice.views.drawing import drawing_of
+from nottwice.views.drawing import draw, drawing_of, picture
 from tests.cli.workplace import Workplace
 
 
@@ -66,3 +68,28 @@ def test_a_plain_run_has_no_graph_to_draw() -> None:
     with Ledger(":memory:") as ledger:
         assert drawing_of(ledger.store, None, ()) is None
         assert drawing_of(ledger.store, "gone@1.0.0", ()) is None
+
+
+SPACE = "{http://www.w3.org/2000/svg}"
+HOSTILE = '"]<script>alert(1)</script>&\x1b[31m'
+
+
+def test_a_picture_has_every_node_every_edge_and_only_text() -> None:
+    graph = nt.Graph("drawn", version="1.0.0")
+
+    @graph.node(then={HOSTILE: "second", "stop": nt.END})
+    def first() -> str:
+        return "stop"
+
+    @graph.node
+    def second() -> None: ...
+
+    drawn = draw(graph.definition())
+    shown = ElementTree.fromstring(picture(drawn))
+    words = [text.text for text in shown.iter(f"{SPACE}text")]
+    assert {"first", "second", "end", "stop"} <= set(words)
+    assert len(list(shown.iter(f"{SPACE}rect"))) == 3
+    lines = [path for path in shown.iter(f"{SPACE}path") if path.get("class") == "edge"]
+    assert len(lines) == len(drawn.edges) == 3
+    assert not list(shown.iter(f"{SPACE}script"))
+    assert "\x1b" not in picture(drawn)

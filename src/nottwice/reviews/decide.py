@@ -265,14 +265,13 @@ def _write(
         subject=_subject(review),
         why=why,
     )
+    commit = Commit(
+        workflow_id=review.identity.workflow_id,
+        reviews=(ReviewWrite(review, case.review.version),),
+        audit=(entry,),
+    )
     try:
-        store.commit(
-            Commit(
-                workflow_id=review.identity.workflow_id,
-                reviews=(ReviewWrite(review, case.review.version),),
-                audit=(entry,),
-            )
-        )
+        store.commit(commit)
     except Outdated:
         raise DecisionConflict(
             f"Review {review.review_id} has just been changed elsewhere. Nothing was decided. "
@@ -289,4 +288,5 @@ def _write(
             ),
             store,
         )
+        events.tell_of_commit(commit, store)
     return review

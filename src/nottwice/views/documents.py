@@ -11,6 +11,7 @@ from nottwice.views.activity import Activity, ToolActivity
 from nottwice.views.agent import AgentView
 from nottwice.views.calls import AttemptView, CallView, EvidenceView, StepView
 from nottwice.views.details import RunDetails
+from nottwice.views.drawings import ArrowView, GraphOutline
 from nottwice.views.graphs import (
     ChangeView,
     CheckpointView,
@@ -25,6 +26,7 @@ from nottwice.views.outcomes import (
     AuditTrail,
     BackupView,
     Cancelled,
+    ClientEdited,
     Decided,
     Enqueued,
     EntryView,
@@ -43,6 +45,7 @@ from nottwice.views.outcomes import (
     SentDocument,
     SentEvent,
     Served,
+    SettingsWritten,
     ShownCase,
     SmokeReport,
     TalkOutcome,
@@ -77,6 +80,7 @@ DOCUMENTS: dict[str, type[Any]] = {
     "talk": TalkOutcome,
     "worker": WorkerStopped,
     "lock": Locked,
+    "proxy, with --wrap or --unwrap": ClientEdited,
     "cancel": Cancelled,
     "audit": AuditTrail,
     "audit, with --verify": SealReport,
@@ -84,11 +88,13 @@ DOCUMENTS: dict[str, type[Any]] = {
     "history": History,
     "history, with --at": StateAt,
     "history, with --diff": StateDifference,
+    "graph": GraphOutline,
     "migrate": MigrationReport,
     "fork": Forked,
     "gc": RemovalView,
     "backup": BackupView,
     "key": KeyMade,
+    "proxy --init": SettingsWritten,
 }
 
 # What those documents are made of, under the word that "see ..." in a meaning refers to.
@@ -115,6 +121,7 @@ SHAPES: dict[str, type[Any]] = {
     "node": NodeView,
     "checkpoint": CheckpointView,
     "told": ToldView,
+    "arrow": ArrowView,
     "migration": MigrationView,
     "change": ChangeView,
     "removed run": RemovedRunView,

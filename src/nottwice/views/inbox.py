@@ -15,25 +15,13 @@ from nottwice.model.records import frozen_record
 from nottwice.model.review import ReviewKind, Verb
 from nottwice.model.tool import parse_duration
 from nottwice.views.choices import blocks_text
-from nottwice.views.reviews import ReviewView, review_view
+from nottwice.views.reviews import DANGER, ReviewView, review_view
 from nottwice.views.runs import Holders, RunView, run_view
 from nottwice.views.shape import LEDGER
 from nottwice.views.text import shorten
 from nottwice.views.wording import ToolTexts
 
 MOST_ROWS = 200
-DANGER = (
-    ReviewKind.CORRUPT,
-    ReviewKind.IN_DOUBT,
-    ReviewKind.RESTORED,
-    ReviewKind.DRIFT,
-    ReviewKind.RESULT,
-    ReviewKind.UNDEPLOYABLE,
-    ReviewKind.APPROVAL,
-    ReviewKind.BUDGET,
-    ReviewKind.QUESTION,
-)
-"""The kinds of reviews, the most dangerous first."""
 GROUPS: dict[str, tuple[ReviewKind, ...]] = {
     "tampered": (ReviewKind.CORRUPT,),
     "in doubt": (ReviewKind.IN_DOUBT, ReviewKind.RESTORED),

@@ -92,6 +92,20 @@ class Locked:
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
+class ClientEdited:
+    """The configuration of an MCP client, after its servers were put behind the proxy or back."""
+
+    file: Annotated[str, "the configuration"]
+    changed: Annotated[bool, "whether it was written, or was as it is"]
+    backup: Annotated[str | None, "the file that holds what it was, or null"]
+    servers: Annotated[
+        tuple[dict[str, Any], ...],
+        "each server, the project it belongs to or null, its state (wrapped, unwrapped, already, "
+        "left_alone), and why it was left alone",
+    ]
+
+
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class Cancelled:
     """A run that was cancelled."""
 
@@ -325,6 +339,14 @@ class KeyMade:
 
     id: Annotated[str, "what the ledger will call the key; it says nothing about it"]
     key: Annotated[str, "the key, in base64"]
+
+
+@frozen_record(frozen=True, slots=True, kw_only=True)
+class SettingsWritten:
+    """A configuration of an MCP proxy, for a person to correct."""
+
+    path: Annotated[str, "the file that was written"]
+    tools: Annotated[list[str], "the tools that the server has"]
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any
@@ -276,6 +277,11 @@ def find_run(ledger: Ledger, name: str, *, list_command: str) -> RunView:
         )
     names = ", ".join(repr(run.workflow_id) for run in found[:MOST_NAMES])
     more = " and more" if len(found) > MOST_NAMES else ""
+    if any(run.group == name for run in found):
+        raise UsageError(
+            f"{name!r} is a group of runs: {names}{more}. Show one of them, or list all: "
+            f"{list_command} --group {shlex.quote(name)}"
+        )
     raise UsageError(f"{name!r} is the beginning of several runs: {names}{more}. Give more of it.")
 
 

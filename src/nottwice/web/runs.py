@@ -6,6 +6,7 @@ import secrets
 import shlex
 from typing import Any
 
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -13,7 +14,7 @@ from starlette.routing import Route
 from nottwice.errors import UsageError
 from nottwice.model.run import WaitKind
 from nottwice.views.details import look_into
-from nottwice.views.drawing import drawing_of
+from nottwice.views.drawing import drawing_of, picture
 from nottwice.views.graphs import difference, state_at
 from nottwice.views.outcomes import entry_view
 from nottwice.views.pages import RunFilter, page_of_runs
@@ -75,6 +76,7 @@ def _run_page(desk: Desk, request: Request) -> Response:
         raise UsageError(f"There is no such part of a run. Choose one of: {', '.join(PARTS)}.")
     now = ledger.clock.now()
     audit = ledger.store.audit(run_id) if part == "audit" else ()
+    drawn = drawing_of(ledger.store, details.run.graph, details.nodes)
     return desk.render.page(
         request,
         "run.html",
@@ -87,7 +89,7 @@ def _run_page(desk: Desk, request: Request) -> Response:
         reasons=reasons_of(ledger.store, run_id, desk.commands),
         resumption=who_resumes(ledger, details.run, desk.commands),
         audit=[entry_view(entry) for entry in audit],
-        drawn=drawing_of(ledger.store, details.run.graph, details.nodes),
+        drawn=None if drawn is None else Markup(picture(drawn)),
         event_id=secrets.token_hex(8),
         awaited=next((one.subject for one in details.run.waits if one.kind is WaitKind.EVENT), ""),
         send_command=f"nottwice send {shlex.quote(run_id)} NAME{desk.commands.store_words()}",

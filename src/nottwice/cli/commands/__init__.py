@@ -24,9 +24,11 @@ def _row(name: str, summary: str, *, module: str = "", attribute: str = "") -> R
 COMMANDS: dict[str, Row] = {
     "run": _row("run", "Start a run of a graph, or resume it."),
     "worker": _row("worker", "Advance runs as they become ready."),
+    "proxy": _row("proxy", "Protect the tools of an MCP server."),
     "runs": _row("runs", "List runs and their state."),
     "show": _row("show", "Show one run as a timeline."),
     "history": _row("history", "Show the checkpoints of a run, or compare two."),
+    "graph": _row("graph", "Draw a graph, and where a run of it is."),
     "audit": _row("audit", "Show who did what, and why."),
     "reviews": _row("reviews", "List what waits for a person."),
     "decide": _row("decide", "Decide what a run waits for."),

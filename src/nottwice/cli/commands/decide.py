@@ -87,6 +87,18 @@ class Wish:
     shown_version: int | None
 
 
+NO_WISH: dict[str, Any] = {
+    "verb": None,
+    "result_text": None,
+    "text": None,
+    "by": None,
+    "why": None,
+    "holder_stopped": False,
+    "shown_version": None,
+}
+"""The options of a decision that a person is asked for."""
+
+
 @click.command(cls=Command, help=_HELP)
 @click.argument("review_id", metavar="ID")
 @click.argument("verb", required=False, metavar="[VERB]")

@@ -56,7 +56,7 @@ class Joined:
         """Whether a part may join. Another process may have taken the run, or it was closed."""
         return self.state is _State.OPEN and not self.session.closed
 
-    def detach(self) -> None:
+    def detach(self, *, linger: bool = True) -> None:
         """Note that a part has detached. The last one starts the time until the release."""
         with _guard:
             self.parts -= 1
@@ -64,14 +64,14 @@ class Joined:
                 return
             self.visits += 1
             visit = self.visits
-        if self.session.stops.denied is not None:
-            # A policy stopped the run. It is asked again when the run is opened again.
+        if not linger or self.session.stops.denied is not None:
+            # If a policy stopped the run, it is asked again when the run is opened again.
             _release(self, visit)
         else:
             self.session.clock.later(LINGER_SECONDS, lambda: _release(self, visit))
 
     def drop(self) -> None:
-        """Forget a run that another process has taken over, so that it can be claimed again."""
+        """Forget a run that another process has taken over, or that a person ended."""
         with _guard:
             if self.state is not _State.OPEN:
                 return
