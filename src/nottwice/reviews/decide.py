@@ -56,9 +56,10 @@ def decide(
     Durable: when it returns. With ``tool``, the result is first checked against its return type.
     """
     case = find_case(store, review_id)
-    if shown_version not in (None, case.review.version):
+    if shown_version is not None and shown_version != case.review.version:
         given = values.encode(result) if has_result else None
-        if _is_repeated(case.review, verb, by=by, why=why, result_json=given):
+        is_next = case.review.version in (shown_version + 1, shown_version + 2)
+        if is_next and _is_repeated(case.review, verb, by=by, why=why, result_json=given):
             return case.review
         raise _changed(case.review, "Nothing was decided.")
     _check_people(by, why, verb)
@@ -89,8 +90,10 @@ def undo(
     """
     _check_people(by, why, None)
     case = find_case(store, review_id)
-    if shown_version not in (None, case.review.version):
-        if _is_undone(store, case.review, by=by, why=why):
+    if shown_version is not None and shown_version != case.review.version:
+        if case.review.version == shown_version + 1 and _is_undone(
+            store, case.review, by=by, why=why
+        ):
             return case.review
         raise _changed(case.review, "Nothing was changed.")
     return _write(store, clock, case, Review.undone, "undo", by, why)
