@@ -24,6 +24,7 @@ from tests.tidy.source import ROOT
 COMMANDS = [
     "run",
     "worker",
+    "proxy",
     "runs",
     "show",
     "history",
@@ -31,6 +32,8 @@ COMMANDS = [
     "audit",
     "reviews",
     "decide",
+    "serve",
+    "report",
     "recheck",
     "talk",
     "send",

@@ -12,7 +12,7 @@ import pytest
 
 from nottwice.cli.smoke.trials import show_smoke_json
 from nottwice.testing.smoke import KeyFinding, Report, Trial
-from nottwice.views.outcomes import Served
+from nottwice.views.outcomes import Served, SettingsWritten
 from nottwice.views.shape import to_plain
 from tests.cli.reference_page import DOCUMENTS, FIELDS
 from tests.cli.workplace import HOSTILE, Workplace, copy_workplace
@@ -122,7 +122,11 @@ def _client_documents(place: Workplace) -> dict[str, Any]:
     """The same of the configuration of an MCP client."""
     (place.folder / "mcp.json").write_text('{"mcpServers": {"pay": {"command": "pay-mcp"}}}')
     (printed,) = place.lines("proxy --wrap mcp.json --yes --json")
-    return {"proxy, with --wrap or --unwrap": json.loads(printed.stdout)}
+    written = to_plain(SettingsWritten(path="nottwice.toml", tools=["pay"]))
+    return {
+        "proxy, with --wrap or --unwrap": json.loads(printed.stdout),
+        "proxy, with --init": written,
+    }
 
 
 def _smoke_document() -> dict[str, Any]:
@@ -149,6 +153,7 @@ def _graph_documents(place: Workplace) -> dict[str, Any]:
         "runs, with --by-version": "runs --by-version --app flows",
         "run, with --detach": "run parent --detach --id queued-1 --app flows",
         "worker": "worker --until-idle --app flows",
+        "graph": "graph --run told-1",
         "lock": "lock --app flows",
         "cancel": "cancel told-1 --why x",
         "audit": "audit --action cancel",

@@ -7,7 +7,8 @@ import pytest
 from nottwice.errors import UsageError
 from nottwice.guard.ledger import Ledger
 from nottwice.model.review import ReviewKind
-from nottwice.views.inbox import DANGER, GROUP_OF, InboxFilter, read_inbox
+from nottwice.views.inbox import GROUP_OF, InboxFilter, read_inbox
+from nottwice.views.reviews import DANGER
 from tests.cli.workplace import Workplace
 
 

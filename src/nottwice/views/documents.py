@@ -94,7 +94,7 @@ DOCUMENTS: dict[str, type[Any]] = {
     "gc": RemovalView,
     "backup": BackupView,
     "key": KeyMade,
-    "proxy --init": SettingsWritten,
+    "proxy, with --init": SettingsWritten,
 }
 
 # What those documents are made of, under the word that "see ..." in a meaning refers to.

@@ -74,17 +74,11 @@ def _find(settings: Settings, name: str, run_id: str | None) -> GraphOutline:
 
 def _show(drawing: GraphOutline) -> None:
     show_line(f"Graph {drawing.graph}", style="bold")
-    rows = [
-        (
-            node,
-            drawing.status.get(node),
-            ", ".join(_way_text(one) for one in drawing.arrows if one.source == node),
-        )
-        for node in drawing.nodes
-    ]
-    columns = ("node", "status", "leads to")
-    if not drawing.status:
-        columns, rows = ("node", "leads to"), [(node, ways) for node, _, ways in rows]
+    rows = []
+    for node in drawing.nodes:
+        ways = ", ".join(_way_text(one) for one in drawing.arrows if one.source == node)
+        rows.append((node, ways, drawing.status.get(node, ""))[: 3 if drawing.status else 2])
+    columns = ("node", "leads to", "status")[: 3 if drawing.status else 2]
     show_table(columns, rows, wrap=("leads to",))
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from typing import Any
 
 import click
 
-from nottwice.cli.commands.decide import NO_WISH, decide
 from nottwice.cli.inputs.deployed import named_ledger
 from nottwice.cli.inputs.options import all_option, read_since
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
-from nottwice.cli.render.case import can_ask
 from nottwice.cli.render.output import show_command, show_json, show_line, show_table
 from nottwice.model.records import frozen_record
 from nottwice.model.tool import parse_duration
@@ -64,11 +63,11 @@ def reviews(context: click.Context, settings: Settings, /, **given: Any) -> None
       nottwice reviews --fail-if-open      # for a monitor: exit code 3 if a person is needed
       nottwice reviews --fail-if-older 1h  # for cron
     """
-    asked = Asked(**given)
+    asked = WantedReviews(**given)
     older = None
     if asked.fail_if_older is not None:
         older = parse_duration(asked.fail_if_older, what="--fail-if-older")
-    if asked.walk and (settings.as_json or not can_ask()):
+    if asked.walk and (settings.as_json or not sys.stdin.isatty()):
         raise click.UsageError("--walk asks you about each review: use it in a terminal.")
     with named_ledger(settings) as ledger:
         now = ledger.clock.now()
@@ -92,7 +91,7 @@ def reviews(context: click.Context, settings: Settings, /, **given: Any) -> None
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
-class Asked:
+class WantedReviews:
     """What the command line asks for."""
 
     show_all: bool
@@ -106,6 +105,9 @@ class Asked:
 
 def _walk(context: click.Context, found: ReviewList) -> None:
     """Show each open review, and let a key decide what happens with it."""
+    # Only here, because this loads what checks results (P226).
+    from nottwice.cli.commands.decide import NO_WISH, decide
+
     undecided = [review for review in found.reviews if review.is_open]
     for number, review in enumerate(undecided, 1):
         about = shorten(review.title or review.subject, 120)
