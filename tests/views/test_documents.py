@@ -35,6 +35,7 @@ SHAPES = {
     "openings": "opening",
     "event": "event",
     "nodes": "node",
+    "arrows": "arrow",
     "checkpoints": "checkpoint",
     "events": "told",
     "children": "run",

@@ -156,8 +156,8 @@ def _box(node: DrawnNode) -> str:
     color, width = COLORS.get(node.status, "currentColor"), 3 if node.status in COLORS else 1
     return (
         f"<g><title>{_text(name)}: {_text(node.status)}, visited {node.visits} times</title>"
-        f'<rect x="{x}" y="{y}" width="{_BOX}" height="{_HEIGHT}" rx="6" fill="none" '
-        f'stroke="{color}" stroke-width="{width}"/>'
+        f'<rect class="node {_text(node.status)}" x="{x}" y="{y}" width="{_BOX}" '
+        f'height="{_HEIGHT}" rx="6" fill="none" stroke="{color}" stroke-width="{width}"/>'
         f'<text x="{x + _BOX // 2}" y="{y + 23}" text-anchor="middle">{_text(shown)}{again}</text>'
         "</g>"
     )
