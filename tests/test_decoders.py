@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from nottwice.agent.budget import Amount
 from nottwice.agent.messages import Message, Reasoning, Role, Text, ToolCall, ToolResult, Unknown
 from nottwice.agent.provider import ModelReply, StopReason, Usage
-from nottwice.cli.commands.audit import _moment
 from nottwice.cli.inputs.json_input import parse_json
+from nottwice.cli.inputs.options import read_since
 from nottwice.cli.inputs.settings import Settings
 from nottwice.durations import parse_retry_after
 from nottwice.errors import LedgerCorrupt, NottwiceError, UsageError
@@ -225,12 +225,12 @@ NUMBERS = st.one_of(
 
 
 @given(NUMBERS)
-def test_a_duration_an_amount_a_period_a_moment(given_value: Any) -> None:
+def test_a_duration_an_amount_a_period_aread_since(given_value: Any) -> None:
     outcome_of(lambda: parse_duration(given_value, what="per"))
     outcome_of(lambda: in_millionths(given_value, what="at_most"))
     outcome_of(lambda: Retention.of(given_value))
     if isinstance(given_value, str):
-        outcome_of(lambda: _moment(given_value, now=1e9))
+        outcome_of(lambda: read_since(given_value, now=1e9))
         parse_retry_after(given_value, now=1e9)
     if isinstance(given_value, float):
         assert utc(given_value).year >= 1

@@ -114,25 +114,30 @@ class Agent:
 @pytest.fixture(scope="session")
 def python() -> Path:
     """The interpreter of an environment that has the frameworks, built if need be."""
-    PLACE.mkdir(exist_ok=True)
-    with (PLACE / ".lock").open("w") as lock:
+    return environment(PLACE, REQUIREMENTS)
+
+
+def environment(place: Path, requirements: list[str]) -> Path:
+    """Return the interpreter of an environment with these packages, built if need be."""
+    place.mkdir(exist_ok=True)
+    with (place / ".lock").open("w") as lock:
         # Several test processes may want it at the same time; one builds it.
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return build_environment()
+        return build_environment(place, requirements)
 
 
-def build_environment() -> Path:
-    python, stamp = PLACE / "bin" / "python", PLACE / ".requirements"
-    wanted = "\n".join([sys.version, str(PLACE), *REQUIREMENTS])
+def build_environment(place: Path, requirements: list[str]) -> Path:
+    python, stamp = place / "bin" / "python", place / ".requirements"
+    wanted = "\n".join([sys.version, str(place), *requirements])
     if stamp.exists() and stamp.read_text() == wanted:
         return python
-    for path in PLACE.iterdir():
+    for path in place.iterdir():
         if path.name != ".lock":
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-    install([sys.executable, "-m", "venv", "--without-pip", str(PLACE)])
+    install([sys.executable, "-m", "venv", "--without-pip", str(place)])
     pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"]
     options = ["--no-compile", "--prefer-binary", "--disable-pip-version-check", "--no-input"]
-    install([*pip, *options, *REQUIREMENTS])
+    install([*pip, *options, *requirements])
     stamp.write_text(wanted)
     return python
 

@@ -35,7 +35,7 @@ def said(answer: str, **more: Any) -> dict[str, Any]:
     return {"action": "accept", "content": {"answer": answer, **more}}
 
 
-def test_without_leave_the_client_is_not_asked(tmp_path: Path) -> None:
+def test_without_leave_no_user_is_asked(tmp_path: Path) -> None:
     async def main() -> None:
         shop = Shop(tmp_path / "shop.db", charge="unsafe_on_replay")
         client = await in_doubt(shop)
@@ -132,3 +132,14 @@ def test_an_approval_is_asked_for_in_its_own_words(tmp_path: Path) -> None:
         shop.close()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("typed", "value"),
+    [('{"charged": 4}', {"charged": 4}), ("[1]", [1]), ("7", "7"), ("{oops", "{oops")],
+)
+def test_an_object_that_was_typed_into_the_form_is_one(typed: str, value: Any) -> None:
+    said = {"action": "accept", "content": {"answer": "It happened", "result": typed}}
+    payload = asking.payload_of("1c6a9990", said)
+    assert payload is not None
+    assert payload["nottwice"]["result"] == value

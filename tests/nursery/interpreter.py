@@ -30,7 +30,14 @@ del sys.path[0]
 # These declare tools of their own, and a program has none before it declares some.
 DECLARING = ("nottwice.cli.demo", "nottwice.cli.render.comparison", "nottwice.testing.compare")
 # These need a framework that this environment does not have.
-ADAPTERS = ("nottwice.langchain",)
+ADAPTERS = (
+    "nottwice.langchain",
+    "nottwice.mcp.extension",
+    "nottwice.mcp.middleware",
+    "nottwice.mcp.sdk",
+    "nottwice.temporal.",
+    "nottwice.dbos.",
+)
 
 
 def import_all() -> None:

@@ -166,6 +166,9 @@ def _problem_with(words: tuple[str, ...], program: click.Command) -> str | None:
     current, rest = program, list(words)
     while rest:
         word = rest.pop(0)
+        if word == "--":
+            # What follows is the command of another program.
+            return None
         if word.startswith("-") and word != "-":
             name, _, value = word.partition("=")
             option = _options(current).get(name)

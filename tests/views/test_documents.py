@@ -12,6 +12,8 @@ import pytest
 
 from nottwice.cli.smoke.trials import show_smoke_json
 from nottwice.testing.smoke import KeyFinding, Report, Trial
+from nottwice.views.outcomes import Served, SettingsWritten
+from nottwice.views.shape import to_plain
 from tests.cli.reference_page import DOCUMENTS, FIELDS
 from tests.cli.workplace import HOSTILE, Workplace, copy_workplace
 
@@ -33,6 +35,7 @@ SHAPES = {
     "openings": "opening",
     "event": "event",
     "nodes": "node",
+    "arrows": "arrow",
     "checkpoints": "checkpoint",
     "events": "told",
     "children": "run",
@@ -46,6 +49,9 @@ SHAPES = {
     "removed_runs": "removed run",
     "format": "format",
     "agent": "agent",
+    "activity": "activity",
+    "by_tool": "tool activity",
+    "costs": "tool cost",
 }
 MAIL = '{"id": "m", "words": 1}'
 CHAT = """
@@ -78,6 +84,8 @@ def documents(killed: Workplace, tmp_path_factory: pytest.TempPathFactory) -> di
         "reviews": printed("reviews"),
         "decide, without a verb": printed(f"decide {review_id}"),
         "decide": printed(f"decide {review_id} happened --result '{MAIL}' --why x"),
+        "report": printed("report"),
+        "serve": to_plain(Served(ledger="agent.db", decide=None, look="http://127.0.0.1/")),
         "recheck": printed("recheck --app agent"),
         "send": printed("send desk-1 paid --data 7"),
         "check": printed("check agent.py"),
@@ -86,6 +94,7 @@ def documents(killed: Workplace, tmp_path_factory: pytest.TempPathFactory) -> di
         "error": printed("show nothing"),
         **_keeping_documents(place),
         **_sealing_documents(place),
+        **_client_documents(place),
     }
 
 
@@ -108,6 +117,17 @@ def _sealing_documents(place: Workplace) -> dict[str, Any]:
         "audit, with --verify": f"{audit} --verify order-1",
     }
     return {name: json.loads(place.shell(line).stdout) for name, line in lines.items()}
+
+
+def _client_documents(place: Workplace) -> dict[str, Any]:
+    """The same of the configuration of an MCP client."""
+    (place.folder / "mcp.json").write_text('{"mcpServers": {"pay": {"command": "pay-mcp"}}}')
+    (printed,) = place.lines("proxy --wrap mcp.json --yes --json")
+    written = to_plain(SettingsWritten(path="nottwice.toml", tools=["pay"]))
+    return {
+        "proxy, with --wrap or --unwrap": json.loads(printed.stdout),
+        "proxy, with --init": written,
+    }
 
 
 def _smoke_document() -> dict[str, Any]:
@@ -134,6 +154,7 @@ def _graph_documents(place: Workplace) -> dict[str, Any]:
         "runs, with --by-version": "runs --by-version --app flows",
         "run, with --detach": "run parent --detach --id queued-1 --app flows",
         "worker": "worker --until-idle --app flows",
+        "graph": "graph --run told-1",
         "lock": "lock --app flows",
         "cancel": "cancel told-1 --why x",
         "audit": "audit --action cancel",

@@ -6,6 +6,8 @@ older ones get ``elicitation/create``. A client that can do neither gets the tex
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -47,9 +49,7 @@ class DoubtQuestion:
         }
 
 
-def question_of(
-    error: RunBlocked, tool: str, arguments: Mapping[str, Any]
-) -> DoubtQuestion | None:
+def question_of(error: RunBlocked, tool: str, arguments: Mapping[str, Any]) -> DoubtQuestion | None:
     """Return the question about a call that waits for a person. None: it has no review."""
     review_id = getattr(error, "review_id", None)
     if review_id is None:
@@ -68,9 +68,7 @@ def question_of(
         }
     message = f"{title} {_about(error, written_call(tool, arguments))}"
     schema = {"type": "object", "properties": properties, "required": ["answer"]}
-    return DoubtQuestion(
-        review_id, {"mode": "form", "message": message, "requestedSchema": schema}
-    )
+    return DoubtQuestion(review_id, {"mode": "form", "message": message, "requestedSchema": schema})
 
 
 def _about(error: RunBlocked, shown: str) -> str:
@@ -99,7 +97,7 @@ def payload_of(review_id: str, given: object) -> dict[str, Any] | None:
     match content.get("answer"):
         case "It happened":
             result = content.get("result")
-            result = result if isinstance(result, str) and result else _NOT_KNOWN
+            result = _typed(result) if isinstance(result, str) and result else _NOT_KNOWN
             return happened(result).payload(review_id, by=BY, why=why)
         case "It did not happen: send it again":
             return did_not_happen().payload(review_id, by=BY, why=why)
@@ -108,6 +106,15 @@ def payload_of(review_id: str, given: object) -> dict[str, Any] | None:
         case "Reject: do not do it":
             return adapters.reject(review_id, by=BY, why=why)
     return None
+
+
+def _typed(text: str) -> Any:
+    """Return what a person typed into the form: an object or a list as JSON, else the text."""
+    with contextlib.suppress(ValueError):
+        value = json.loads(text)
+        if isinstance(value, dict | list):
+            return value
+    return text
 
 
 def without_our_answer(params: Mapping[str, Any]) -> dict[str, Any]:

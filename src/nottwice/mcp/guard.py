@@ -214,7 +214,7 @@ class ToolGuard:
         while True:
             number = over.first_open({*elsewhere, *self._live_in(place, plan)})
             label = _label(asked, number)
-            state = await handle.alook(plan.spec, asked.arguments, label=label)
+            state = await handle.alook(plan.callee, asked.arguments, label=label)
             if number in self._live_in(place, plan):
                 # An equal call on another task was faster.
                 continue
@@ -282,10 +282,9 @@ class _Attempt:
                 return ToolAnswer(results.told(adapters.text_for_model(error)))
 
     async def _call(self) -> CallResult[Any]:
-        asked = self._asked
-        return await self._handle.acall(
-            self._plan.spec, asked.arguments, self._body, label=self._label
-        )
+        plan = self._plan
+        body = self._body if plan.own is None else None
+        return await self._handle.acall(plan.callee, self._asked.arguments, body, label=self._label)
 
     async def _body(self, arguments: dict[str, Any]) -> Any:
         """Send the call to the server. What it answers is kept as it is, for the client."""
@@ -309,15 +308,16 @@ class _Attempt:
     def _answered(self, made: CallResult[Any]) -> ToolAnswer:
         if not made.replayed and self._result is not None:
             return ToolAnswer(self._result, self._occurrence)
-        result = results.result_of(made.value, self._plan.output_schema)
+        result = self._plan.result_of(made.value)
+        if made.replayed and "content" in result:
+            result = results.with_note(result, self._note(made))
+        return ToolAnswer(result, self._occurrence)
+
+    def _note(self, made: CallResult[Any]) -> str:
         if self._plan.kind == "once":
             parameter = REPEAT if self._plan.can_repeat else None
-            note = adapters.text_for_repeat(made, now=self._handle.now, parameter=parameter)
-        else:
-            note = f"{adapters.text_for_lost_answer(made)} {_AGAIN}"
-        if "content" in result:
-            result = results.with_note(result, note)
-        return ToolAnswer(result, self._occurrence)
+            return adapters.text_for_repeat(made, now=self._handle.now, parameter=parameter)
+        return f"{adapters.text_for_lost_answer(made)} {_AGAIN}"
 
     async def _use_answer(self) -> None:
         """Decide the review that the client's user was asked about, if this is the answer."""

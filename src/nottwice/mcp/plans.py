@@ -4,15 +4,19 @@ passed         It changes nothing, so it is forwarded and not recorded.
 lost_answers   No person classed it. Its intent and receipt are written. The receipt answers an
                equal call only while the first answer may not have arrived.
 once           A person classed it: once per ``fresh`` for equal arguments.
+
+A function that was protected by ``nt.tool`` keeps its own words (P283). It is called itself,
+because the handler of a server would call it outside of a run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
 from nottwice.adapters import REPEAT, ToolSpec, declare
+from nottwice.mcp import results
 from nottwice.mcp.settings import ToolSettings
 from nottwice.model import values
 from nottwice.model.call import MAX_ID_CHARACTERS
@@ -20,6 +24,7 @@ from nottwice.model.records import frozen_record
 
 Kind = Literal["passed", "lost_answers", "once"]
 _SHORT_CHARACTERS = 32
+_UNSAID = ToolSettings("unsafe_on_replay")
 _REPEAT_SCHEMA = {
     "type": "string",
     "description": (
@@ -27,6 +32,16 @@ _REPEAT_SCHEMA = {
         "reason, for example the user's own words."
     ),
 }
+
+
+@frozen_record(frozen=True, slots=True)
+class OwnTool:
+    """A tool of a server in this process that was protected by ``nt.tool``."""
+
+    function: Any
+    """What ``nt.tool`` returned. A type checker would take it for a method of this class."""
+    result_of: Callable[[Any], dict[str, Any]]
+    """Makes the server's own envelope around a value."""
 
 
 @frozen_record(frozen=True, slots=True)
@@ -42,10 +57,26 @@ class ToolPlan:
     output_schema: Mapping[str, Any] | None = None
     can_repeat: bool = False
     """Whether the parameter for a deliberate repeat was added to its schema."""
+    own: OwnTool | None = None
+    """The function, if it was protected by ``nt.tool``."""
+
+    @property
+    def callee(self) -> Any:
+        """What is called: ``handle.call(plan.callee, ...)``."""
+        return self.spec if self.own is None else self.own.function
+
+    def result_of(self, value: Any) -> dict[str, Any]:
+        """Return the result that a value stands for."""
+        if self.own is not None:
+            return self.own.result_of(value)
+        return results.result_of(value, self.output_schema)
 
 
 class ToolPlans:
-    """How each tool of a server is protected. ``name``: the namespace of its tools."""
+    """How each tool of a server is protected. ``name``: the namespace of its tools.
+
+    ``shows_repeat``: whether the client gets the tools as ``shown`` returns them.
+    """
 
     def __init__(
         self,
@@ -53,11 +84,14 @@ class ToolPlans:
         settings: Mapping[str, ToolSettings] | None = None,
         *,
         trust_annotations: bool = True,
+        shows_repeat: bool = True,
     ) -> None:
         self.name = name
+        self.shows_repeat = shows_repeat
         self._settings = dict(settings or {})
         self._trust = trust_annotations
         self._listed: dict[str, Mapping[str, Any]] = {}
+        self._own: dict[str, OwnTool] = {}
         self._plans: dict[str, ToolPlan] = {}
 
     @property
@@ -76,9 +110,15 @@ class ToolPlans:
                 self._listed[tool["name"]] = tool
                 self._plans.pop(tool["name"], None)
 
+    def learn_own(self, tool: str, own: OwnTool) -> None:
+        """Note that a tool of the server was protected by ``nt.tool``."""
+        self._own[tool] = own
+        self._plans.pop(tool, None)
+
     def forget(self) -> None:
         """Forget what the server said: its list has changed."""
         self._listed.clear()
+        self._own.clear()
         self._plans.clear()
 
     def plan_of(self, tool: str) -> ToolPlan:
@@ -121,6 +161,17 @@ class ToolPlans:
             self._unclassed(tool, hints),
             output_schema=output if isinstance(output, Mapping) else None,
         )
+        own = self._own.get(tool)
+        if own is not None and not own.function.tool.replay_class.effectful:
+            return replace(plan, kind="passed", own=own)
+        if own is not None:
+            return replace(
+                plan,
+                kind="once",
+                fresh_seconds=(said or _UNSAID).fresh_seconds,
+                can_repeat=self.shows_repeat and _takes_a_parameter(listed),
+                own=own,
+            )
         if said is None:
             read_only = hints.get("readOnlyHint") is True
             return replace(plan, kind="passed") if read_only else plan
@@ -139,7 +190,7 @@ class ToolPlans:
             kind="once",
             spec=spec,
             fresh_seconds=said.fresh_seconds,
-            can_repeat=_takes_a_parameter(listed),
+            can_repeat=self.shows_repeat and _takes_a_parameter(listed),
         )
 
     def _unclassed(self, tool: str, hints: Mapping[str, Any]) -> ToolSpec:

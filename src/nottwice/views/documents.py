@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from nottwice.views.activity import Activity, ToolActivity
 from nottwice.views.agent import AgentView
 from nottwice.views.calls import AttemptView, CallView, EvidenceView, StepView
 from nottwice.views.details import RunDetails
+from nottwice.views.drawings import ArrowView, GraphOutline
 from nottwice.views.graphs import (
     ChangeView,
     CheckpointView,
@@ -24,6 +26,7 @@ from nottwice.views.outcomes import (
     AuditTrail,
     BackupView,
     Cancelled,
+    ClientEdited,
     Decided,
     Enqueued,
     EntryView,
@@ -41,6 +44,7 @@ from nottwice.views.outcomes import (
     SealReport,
     SentDocument,
     SentEvent,
+    Served,
     SettingsWritten,
     ShownCase,
     SmokeReport,
@@ -50,6 +54,7 @@ from nottwice.views.outcomes import (
     WorkerStopped,
 )
 from nottwice.views.overview import Overview
+from nottwice.views.report import CostReport, ToolCost
 from nottwice.views.reviews import ReviewList, ReviewView
 from nottwice.views.runs import FailureView, OpeningView, RunList, RunView, WaitView
 from nottwice.views.tools import CheckReport, FormatView, ToolView
@@ -64,6 +69,8 @@ DOCUMENTS: dict[str, type[Any]] = {
     "reviews": ReviewList,
     "decide": Decided,
     "decide, without a verb": ShownCase,
+    "serve": Served,
+    "report": CostReport,
     "recheck": RecheckReport,
     "send": SentDocument,
     "check": CheckReport,
@@ -73,6 +80,7 @@ DOCUMENTS: dict[str, type[Any]] = {
     "talk": TalkOutcome,
     "worker": WorkerStopped,
     "lock": Locked,
+    "proxy, with --wrap or --unwrap": ClientEdited,
     "cancel": Cancelled,
     "audit": AuditTrail,
     "audit, with --verify": SealReport,
@@ -80,12 +88,13 @@ DOCUMENTS: dict[str, type[Any]] = {
     "history": History,
     "history, with --at": StateAt,
     "history, with --diff": StateDifference,
+    "graph": GraphOutline,
     "migrate": MigrationReport,
     "fork": Forked,
     "gc": RemovalView,
     "backup": BackupView,
     "key": KeyMade,
-    "proxy --init": SettingsWritten,
+    "proxy, with --init": SettingsWritten,
 }
 
 # What those documents are made of, under the word that "see ..." in a meaning refers to.
@@ -112,7 +121,11 @@ SHAPES: dict[str, type[Any]] = {
     "node": NodeView,
     "checkpoint": CheckpointView,
     "told": ToldView,
+    "arrow": ArrowView,
     "migration": MigrationView,
     "change": ChangeView,
     "removed run": RemovedRunView,
+    "activity": Activity,
+    "tool activity": ToolActivity,
+    "tool cost": ToolCost,
 }

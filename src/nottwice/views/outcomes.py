@@ -92,6 +92,20 @@ class Locked:
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
+class ClientEdited:
+    """The configuration of an MCP client, after its servers were put behind the proxy or back."""
+
+    file: Annotated[str, "the configuration"]
+    changed: Annotated[bool, "whether it was written, or was as it is"]
+    backup: Annotated[str | None, "the file that holds what it was, or null"]
+    servers: Annotated[
+        tuple[dict[str, Any], ...],
+        "each server, the project it belongs to or null, its state (wrapped, unwrapped, already, "
+        "left_alone), and why it was left alone",
+    ]
+
+
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class Cancelled:
     """A run that was cancelled."""
 
@@ -333,6 +347,15 @@ class SettingsWritten:
 
     path: Annotated[str, "the file that was written"]
     tools: Annotated[list[str], "the tools that the server has"]
+
+
+@frozen_record(frozen=True, slots=True, kw_only=True)
+class Served:
+    """Where `serve` has put the operator's page."""
+
+    ledger: Annotated[str, LEDGER]
+    decide: Annotated[str | None, "the link to decide; null if no link allows it"]
+    look: Annotated[str, "the link to only look; behind a proxy: the address without a token"]
 
 
 def shown_case(ledger: Ledger, case: CaseView, commands: Sequence[str]) -> ShownCase:

@@ -39,7 +39,15 @@ from nottwice.views.outcomes import SettingsWritten
     help="Ask the client's user about calls in doubt, if the client can show a form.",
 )
 @click.option("--init", is_flag=True, help="Write the configuration from the server's tool list.")
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option(
+    "--wrap",
+    metavar="FILE",
+    help="Let the client with this configuration start its servers through nottwice. It shows the "
+    "difference, asks, and keeps a backup.",
+)
+@click.option("--unwrap", metavar="FILE", help="Take that back.")
+@click.option("--yes", is_flag=True, help="With --wrap and --unwrap: do not ask.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @common_options
 @pass_settings
 def proxy(
@@ -50,6 +58,9 @@ def proxy(
     distrust_annotations: bool,
     let_client_decide: bool,
     init: bool,
+    wrap: str | None,
+    unwrap: str | None,
+    yes: bool,
     command: tuple[str, ...],
 ) -> None:
     """Start an MCP server, and protect the calls of its tools.
@@ -73,7 +84,17 @@ def proxy(
       nottwice proxy --name pay -- npx pay-mcp
       nottwice proxy --name pay --init -- npx pay-mcp
       nottwice proxy --name pay --http 8080 -- https://pay.example/mcp
+      nottwice proxy --wrap .mcp.json
+      nottwice proxy --unwrap .mcp.json
     """
+    if wrap is not None or unwrap is not None:
+        _edit(settings, wrap, unwrap, yes=yes, command=command)
+        return
+    if not command:
+        raise click.UsageError(
+            "The command that starts the server is missing. Nothing was started. Example: nottwice "
+            "proxy --name pay -- npx pay-mcp"
+        )
     from nottwice.mcp.proxy.places import ProxyOptions, name_of
     from nottwice.mcp.proxy.starting import run_proxy, write_settings
 
@@ -94,3 +115,21 @@ def proxy(
         return
     show_line(f"Wrote {path}")
     show_note("Please correct it: say what a second run of each tool does.")
+
+
+def _edit(
+    settings: Settings,
+    wrap: str | None,
+    unwrap: str | None,
+    *,
+    yes: bool,
+    command: tuple[str, ...],
+) -> None:
+    from nottwice.cli.wrapping import edit_client
+
+    if command or (wrap is not None and unwrap is not None):
+        raise click.UsageError(
+            "--wrap and --unwrap change one file and start nothing. Nothing was changed. Use one "
+            "of them, without a command."
+        )
+    edit_client(settings, str(wrap or unwrap), unwrap=unwrap is not None, yes=yes)

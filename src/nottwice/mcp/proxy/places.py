@@ -1,6 +1,6 @@
 """What was a proxy told, and where are its ledger and configuration? In the user's own folders.
 
-Desktop clients start servers in any folder, so nothing is kept in the current one.
+Desktop clients start servers in folders of their choice, so nothing is kept in the current one.
 """
 
 from __future__ import annotations
