@@ -29,7 +29,7 @@ QUICK := tests/model \
 	tests/kill/test_axes.py \
 	tests/testing/crash/test_sweep.py::test_every_level_examines_its_points_and_finds_nothing_wrong
 # The parts of make deep: the tests with the marker deep(part="sweeps") belong to deep-sweeps.
-DEEP := sweeps soak adapters
+DEEP := sweeps soak adapters hosts browser
 COMPILE := .venv/bin/python -m compileall -q src
 # As many workers as the machine has cores, and one more (tests/conftest.py).
 PYTEST := .venv/bin/python -m pytest -q -n auto --dist worksteal -rs
@@ -150,7 +150,8 @@ bench-peers: .venv/.dev
 clean:
 	echo "Removing the environments that make built, build output and caches."
 	[ ! -e .venv/.built-by-make ] || rm -rf .venv
-	rm -rf .venv-peers .venv-frameworks .venv-mcp build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv-peers .venv-frameworks .venv-mcp .venv-hosts build dist
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find src tests bench docs examples -name __pycache__ -type d -prune -exec rm -rf {} + \
 		2>/dev/null || true
 

@@ -170,6 +170,13 @@ def test_the_commands_list_and_show_tags_and_groups(
     shown = said("show", "a")
     assert "customer=acme, tier=gold" in shown
     assert "order-7" in shown
+    with nt.run("order-7/1", group="order-7"), nt.run("order-7/2", group="order-7"):
+        pass
+    group = CliRunner().invoke(main, ["show", "order-7"])
+    assert "'order-7' is a group of runs: 'order-7/1', 'order-7/2'" in " ".join(
+        group.output.replace("'order-7/2', 'order-7/1'", "'order-7/1', 'order-7/2'").split()
+    )
+    assert "--group order-7" in " ".join(group.output.split())
     wrong = CliRunner().invoke(main, ["runs", "--tag", "customer"])
     assert wrong.exit_code != 0
     assert "NAME=VALUE" in wrong.output

@@ -29,6 +29,7 @@ _RECORDING = "tests/testing/replay/test_recording.py: no secret is left, and all
 _CALLS = "tests/engine/calls/test_dispatch.py: as a part of every call"
 # Modules whose test does not mirror their path: which test covers them, and why it is there.
 _SEALS = "tests/guard/upkeep/test_seals.py: by attacks on whole ledgers"
+_LANGCHAIN = "tests/langchain/test_middleware.py: it needs LangChain"
 TESTED_ELSEWHERE: dict[str, str] = {
     "src/nottwice/engine/doubts/tampered.py": _SEALS,
     "src/nottwice/store/seal_walk.py": _SEALS,
@@ -42,7 +43,15 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "src/nottwice/mcp/proxy/forwarding.py": "tests/mcp/test_with_sdk.py: it needs an HTTP client",
     "src/nottwice/mcp/proxy/upstream.py": "tests/mcp/proxy/test_relay.py: as a part of it",
     "src/nottwice/mcp/sdk.py": "tests/mcp/test_extension.py: with the SDK that it is about",
+    "src/nottwice/dbos/steps.py": "tests/hosts/test_dbos.py: in the environment of the hosts",
+    "src/nottwice/temporal/plugin.py": "tests/hosts/test_temporal.py: in that environment, too",
+    "src/nottwice/engine/calls/single.py": "tests/guard/test_once.py: through ledger.once",
+    "src/nottwice/store/notices.py": "tests/store/test_conformance.py: on every store",
     "src/nottwice/langchain/statements.py": "tests/langchain/test_rows.py: rows executes them",
+    "src/nottwice/langchain/asking.py": _LANGCHAIN,
+    "src/nottwice/langchain/offered.py": _LANGCHAIN,
+    "src/nottwice/langchain/tools.py": _LANGCHAIN,
+    "src/nottwice/langchain/uses.py": _LANGCHAIN,
     "src/nottwice/store/postgres/batch.py": "tests/postgres/test_batch.py: it needs a server",
     "src/nottwice/store/postgres/statements.py": "tests/postgres/test_statements.py: beside others",
     "src/nottwice/store/postgres/commits.py": _POSTGRES,
@@ -78,6 +87,7 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "src/nottwice/testing/conformance/commits.py": _SUITE,
     "src/nottwice/testing/conformance/endurance.py": _SUITE,
     "src/nottwice/testing/conformance/graphs.py": _SUITE,
+    "src/nottwice/testing/conformance/groups.py": _SUITE,
     "src/nottwice/testing/conformance/labels.py": _SUITE,
     "src/nottwice/testing/conformance/holders.py": _SUITE,
     "src/nottwice/testing/conformance/others.py": _SUITE,
@@ -101,6 +111,8 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "src/nottwice/engine/calls/pure.py": _CALLS,
     "src/nottwice/engine/calls/requests.py": _CALLS,
     "src/nottwice/engine/waits/questions.py": _STOPS,
+    "src/nottwice/web/app.py": "tests/web/test_safety.py: every page is reached through it",
+    "src/nottwice/web/deciding.py": "tests/web/test_review.py: by forms, as browsers send them",
     "src/nottwice/engine/asks.py": "tests/engine/test_drivers.py: it only names what drivers do",
 }
 

@@ -21,10 +21,13 @@ if TYPE_CHECKING:
     # For editors and type checkers, which do not run ``__getattr__``. A test compares the two.
     from nottwice import adapters as adapters
     from nottwice import agent as agent
+    from nottwice import dbos as dbos
     from nottwice import errors as errors
     from nottwice import events as events
+    from nottwice import hosts as hosts
     from nottwice import policy as policy
     from nottwice import recipes as recipes
+    from nottwice import temporal as temporal
     from nottwice import testing as testing
     from nottwice import types as types
     from nottwice import versions as versions
@@ -174,11 +177,14 @@ _NAMES = {
 _ROOMS = {
     "adapters": "nottwice.adapters",
     "agent": "nottwice.agent",
+    "dbos": "nottwice.dbos",
     "errors": "nottwice.errors",
     "events": "nottwice.events",
+    "hosts": "nottwice.hosts",
     "policy": "nottwice.policy",
     "providers": "nottwice.agent.providers",
     "recipes": "nottwice.recipes",
+    "temporal": "nottwice.temporal",
     "testing": "nottwice.testing",
     "types": "nottwice.types",
     "versions": "nottwice.versions",

@@ -77,7 +77,10 @@ class NottwiceError(Exception):
     """Base of every error raised by nottwice; named facts become attributes."""
 
     non_retryable = False
-    """Whether a queue should stop retrying. The recipes in the guide rely on this alone (P129)."""
+    """Whether a queue should stop retrying. The recipes in the guide rely on this alone (P129).
+    A host that can also wait for a person asks ``nt.hosts.verdict(error)`` (P302)."""
+    retry_in: float | None = None
+    """In how many seconds the same call is worth another look, if that is known (P302)."""
 
     def __init__(self, message: str = "", **facts: Any) -> None:
         message = message if message.isprintable() else _visible(message)

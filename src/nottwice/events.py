@@ -15,6 +15,8 @@ from nottwice.engine.events import (
     ReviewOpened,
     RunClaimed,
     RunLeft,
+    RunOver,
+    RunReady,
     StepEnded,
     listen,
 )
@@ -28,6 +30,8 @@ __all__ = [
     "ReviewOpened",
     "RunClaimed",
     "RunLeft",
+    "RunOver",
+    "RunReady",
     "StepEnded",
     "listen",
 ]

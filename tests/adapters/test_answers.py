@@ -88,11 +88,13 @@ def test_the_same_answer_again_is_harmless_and_fires_nothing_again(
     assert sent == [1]
 
 
-def test_an_abort_stops_the_run(handle: adapters.Handle) -> None:
+@pytest.mark.parametrize("cents", [1, 9])
+def test_an_abort_stops_the_run(handle: adapters.Handle, cents: int) -> None:
+    """Whether the call that it was about is asked for again, or another one."""
     review = review_of(handle, 1)
     assert adapters.answer(handle, review, adapters.abort(review, by="ann", why="enough"))
     with pytest.raises(nt.errors.RunAborted):
-        handle.call(CHARGE, {"cents": 9}, unwanted)
+        handle.call(CHARGE, {"cents": cents}, unwanted)
 
 
 @pytest.mark.parametrize("verb", ["approve", "reject"])

@@ -27,6 +27,7 @@ COMMANDS = [
     "runs",
     "show",
     "history",
+    "graph",
     "audit",
     "reviews",
     "decide",

@@ -131,7 +131,13 @@ def test_an_async_run_tells_the_same(tmp_path: Path, told: list[events.Event]) -
 
     asyncio.run(main())
     kinds = [type(event) for event in told if type(event).__module__ == events.__name__]
-    assert kinds == [events.RunClaimed, events.AttemptEnded, events.CallEnded, events.RunLeft]
+    assert kinds == [
+        events.RunClaimed,
+        events.AttemptEnded,
+        events.CallEnded,
+        events.RunLeft,
+        events.RunOver,
+    ]
 
 
 def test_a_ledger_tells_only_of_itself(tmp_path: Path) -> None:
@@ -218,6 +224,7 @@ def test_ledgers_in_memory_are_not_taken_for_one() -> None:
     assert [type(event) for event in heard if type(event).__module__ == events.__name__] == [
         events.RunClaimed,
         events.RunLeft,
+        events.RunOver,
     ]
     assert {event.run_id for event in heard} == {"ours"}
 

@@ -35,8 +35,8 @@ def server(request: pytest.FixtureRequest) -> str:
     return shared.url()
 
 
-def run_inside(python: Path, file: str, folder: Path, *, server: str) -> None:
-    """Run the tests of a file in the environment of the frameworks."""
+def run_inside(python: Path, file: str, folder: Path, *, server: str = "", only: str = "") -> None:
+    """Run the tests of a file in the environment of the frameworks. ``only``: those named so."""
     environment = {
         **os.environ,
         "NOTTWICE_PLACE": server,
@@ -46,7 +46,7 @@ def run_inside(python: Path, file: str, folder: Path, *, server: str) -> None:
     command = [str(python), "-m", "pytest", "-q", "-p", "no:langsmith_plugin", "--noconftest"]
     options = ["-c", os.devnull, f"--rootdir={INSIDE}", f"--basetemp={folder / 'inside'}"]
     ran = subprocess.run(
-        [*command, *options, str(INSIDE / file)],
+        [*command, *options, "-k", only, str(INSIDE / file)],
         env=environment,
         cwd=folder,
         capture_output=True,
@@ -80,8 +80,8 @@ def test_a_thread_that_is_killed_again_and_again_ends_as_if_it_never_was(
     run_inside(python, "check_kills.py", tmp_path, server=server)
 
 
-def test_the_types_of_the_saver_are_those_of_langgraph(python: Path) -> None:
-    """`make check` has no LangGraph, and so takes everything of it on trust."""
+def test_the_types_of_the_adapter_are_those_of_the_frameworks(python: Path) -> None:
+    """`make check` has neither LangGraph nor LangChain, and takes everything of them on trust."""
     command = [sys.executable, "-m", "mypy", "--python-executable", str(python)]
     options = ["--no-error-summary", "--cache-dir", str(ROOT / ".mypy_cache" / "frameworks")]
     ran = subprocess.run(

@@ -35,6 +35,8 @@ ADAPTERS = (
     "nottwice.mcp.extension",
     "nottwice.mcp.middleware",
     "nottwice.mcp.sdk",
+    "nottwice.temporal.",
+    "nottwice.dbos.",
 )
 
 

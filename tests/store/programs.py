@@ -326,6 +326,10 @@ def guarded(path: str, *calls: str) -> None:
             assert send.receipt(number % effects).replayed
         for number in range(counts.get("pure", 0)):
             look_up(number)
+    for number in range(counts.get("onces", 0)):
+        assert not ledger.once("group", str(number), send, {"number": number}).replayed
+    for _ in range(counts.get("onces_again", 0)):
+        assert ledger.once("group", "0", send, {"number": 0}).replayed
     if "async_effects" in counts:
         asyncio.run(_guarded_async(ledger, counts["async_effects"]))
 

@@ -27,6 +27,14 @@ def test_an_effect_costs_two_syncs_and_a_replay_none(tmp_path: Path) -> None:
 
 
 @needs_strace
+def test_a_run_of_one_call_costs_two_syncs_and_its_receipt_none(tmp_path: Path) -> None:
+    """P300. As many as a call in a run, although each of them is claimed and released."""
+    few = syncs(tmp_path / "few", onces=5)
+    assert syncs(tmp_path / "more", onces=25) - few == 2 * 20
+    assert syncs(tmp_path / "again", onces=5, onces_again=50) == few
+
+
+@needs_strace
 def test_a_pure_call_costs_no_sync_of_its_own(tmp_path: Path) -> None:
     few = syncs(tmp_path / "few", effects=5)
     assert syncs(tmp_path / "pure", effects=5, pure=50) == few

@@ -68,8 +68,9 @@ class Deploy:
         text = tables.read_text()
         column = 'field(Column("group_id", Type.TEXT, True), "group"),'
         assert column in text
+        # The first table that has it is that of runs.
         tables.write_text(
-            text.replace(column, column + '\n        _text("colour", optional=True),')
+            text.replace(column, column + '\n        _text("colour", optional=True),', 1)
         )
         run = self.newer / "nottwice" / "model" / "run.py"
         text = run.read_text()

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from nottwice.errors import LedgerCorrupt
 from nottwice.model.call import CallStatus, ResultKind, StoredResult
+from nottwice.model.notices import NoticeRecord
 from nottwice.model.openings import OpeningEnd, OpeningRecord
 from nottwice.model.policy import ChargeRecord
 from nottwice.model.replay_class import ReplayClass
@@ -106,6 +107,13 @@ KINDS: dict[str, tuple[Table[Any], list[Any]]] = {
         [
             ToolRecord("mail", ReplayClass.PURE, NOW),
             ToolRecord("pay", ReplayClass.PURE, NOW, "a", "b", "c", "d", '{"e":1}'),
+        ],
+    ),
+    "notice": (
+        tables.OUTBOX,
+        [
+            NoticeRecord("1a2b", "run_over", "run", NOW, '{"status":"failed"}'),
+            NoticeRecord("1a2b", "run_ready", "run", NOW, "{}", "sender", NOW + 9, NOW + 1),
         ],
     ),
     "holder": (tables.HOLDERS, [HOLDER, replace(HOLDER, lock_file="1:2")]),

@@ -26,6 +26,7 @@ MAY_READ = {
     (PACKAGE + "guard/attached/joining.py", "release_all"),
     # A person's decision: an event loop has it made in a thread (aanswer).
     (PACKAGE + "adapters/answers.py", "answer"),
+    (PACKAGE + "langchain/calls.py", "_question"),
 }
 # What takes a store along without asking it anything, or opens one in the first place.
 TAKES_IT_ALONG = ("Opening", "Session", "ledger_of", "say", "tell")

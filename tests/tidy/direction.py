@@ -1,8 +1,8 @@
 """Do imports point one way? From the outer rooms to the inner ones, never back, never around.
 
     durations <- errors <- model <- store <- engine <- guard <- graphs
-           <- versions, reviews, agent, policy, recipes, worker <- views, adapters
-           <- langchain, mcp, testing, cli, web
+           <- versions, reviews, agent, policy, recipes, worker, hosts <- views, adapters
+           <- langchain, mcp, temporal, dbos, testing, cli, web
 
 An import inside a function or below `TYPE_CHECKING` counts like any other: it is the reader who has
 to follow it.
@@ -26,16 +26,17 @@ TIERS = (
     ("events",),
     ("guard",),
     ("graphs",),
-    ("versions", "reviews", "agent", "policy", "recipes", "worker"),
+    ("versions", "reviews", "agent", "policy", "recipes", "worker", "hosts"),
     ("views", "adapters"),
     ("types",),
-    ("langchain", "mcp", "testing", "cli", "web", "__main__"),
+    ("langchain", "mcp", "temporal", "dbos", "testing", "cli", "web", "__main__"),
 )
 TIER = {room: number for number, rooms in enumerate(TIERS) for room in rooms}
 OUTERMOST = len(TIERS) - 1
 
-# The command line runs the demo and the crash test, which live in the testing room.
-ALLOWED_NEIGHBOURS = {("cli", "mcp"), ("cli", "testing"), ("__main__", "cli")}
+# The command line runs the demo and the crash test, which live in the testing room, the MCP proxy
+# and the page.
+ALLOWED_NEIGHBOURS = {("cli", "mcp"), ("cli", "testing"), ("cli", "web"), ("__main__", "cli")}
 
 # What shows views; no view knows any of them.
 TERMINALS = ("argparse", "click", "jinja2", "rich", "starlette", "typer")

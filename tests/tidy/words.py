@@ -22,7 +22,7 @@ SYNONYMS = {
 # The table's name is prescribed, and it is the one place where the old word stays.
 PRESCRIBED = {"tool_call_results"}
 # Rooms that speak to models and frameworks use the words of the other side there.
-ROOMS_WITH_FOREIGN_WORDS = ("agent", "adapters", "mcp")
+ROOMS_WITH_FOREIGN_WORDS = ("agent", "adapters", "langchain", "mcp")
 
 ABBREVIATIONS = {
     "cfg": "config",

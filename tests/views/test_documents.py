@@ -12,6 +12,8 @@ import pytest
 
 from nottwice.cli.smoke.trials import show_smoke_json
 from nottwice.testing.smoke import KeyFinding, Report, Trial
+from nottwice.views.outcomes import Served
+from nottwice.views.shape import to_plain
 from tests.cli.reference_page import DOCUMENTS, FIELDS
 from tests.cli.workplace import HOSTILE, Workplace, copy_workplace
 
@@ -46,6 +48,9 @@ SHAPES = {
     "removed_runs": "removed run",
     "format": "format",
     "agent": "agent",
+    "activity": "activity",
+    "by_tool": "tool activity",
+    "costs": "tool cost",
 }
 MAIL = '{"id": "m", "words": 1}'
 CHAT = """
@@ -78,6 +83,8 @@ def documents(killed: Workplace, tmp_path_factory: pytest.TempPathFactory) -> di
         "reviews": printed("reviews"),
         "decide, without a verb": printed(f"decide {review_id}"),
         "decide": printed(f"decide {review_id} happened --result '{MAIL}' --why x"),
+        "report": printed("report"),
+        "serve": to_plain(Served(ledger="agent.db", decide=None, look="http://127.0.0.1/")),
         "recheck": printed("recheck --app agent"),
         "send": printed("send desk-1 paid --data 7"),
         "check": printed("check agent.py"),

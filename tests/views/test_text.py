@@ -1,6 +1,9 @@
-"""Is every text safe to show, and every moment in UTC?"""
+"""Is every text safe to show, and every moment in the right zone?"""
 
 from __future__ import annotations
+
+import time
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -43,11 +46,36 @@ def test_an_age_is_told_in_the_largest_unit_that_fits(seconds: float, expected: 
     assert texts.age_text(seconds) == expected
 
 
-def test_moments_are_told_in_utc() -> None:
+def test_moments_are_told_in_utc_to_programs() -> None:
     assert texts.utc_text(1_700_000_000.9999) == "2023-11-14 22:13:20.999"
     assert texts.iso_text(1_700_000_000.25) == "2023-11-14T22:13:20.250000Z"
     assert texts.utc_text(None) is None
     assert texts.iso_text(None) is None
+
+
+@pytest.fixture
+def in_berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("in_berlin")
+def test_moments_are_told_in_local_time_to_people_with_the_zone() -> None:
+    summer, winter = 1_688_200_000.5, 1_700_000_000.9999
+    assert texts.moment_text(winter) == "2023-11-14 23:13:20.999 CET"
+    assert texts.moment_text(summer) == "2023-07-01 10:26:40.500 CEST"
+    assert texts.second_text(winter) == "2023-11-14 23:13:20 CET"
+    assert texts.moment_text(None) is None
+    # A table has one zone in its heading, also if its rows are from both halves of the year.
+    assert texts.local_text(summer, texts.local_zone(winter)) == "2023-07-01 09:26:40.500"
+
+
+@pytest.mark.parametrize("seconds", [-1e30, 1e30, float("nan")])
+def test_any_number_in_a_ledger_is_told_as_a_moment(seconds: float) -> None:
+    assert texts.moment_text(seconds)
 
 
 def test_only_what_is_not_zero_is_counted_in_words() -> None:

@@ -29,6 +29,7 @@ from pathlib import Path
 from tools.mutants.agent import AGENT
 from tools.mutants.attached import ATTACHED
 from tools.mutants.engine import ENGINE
+from tools.mutants.hosts import HOSTS
 from tools.mutants.langchain import LANGCHAIN
 from tools.mutants.model import MODEL
 from tools.mutants.mutant import ROOT, Mutant
@@ -37,7 +38,7 @@ from tools.mutants.testing import TESTING
 
 MUTANTS: tuple[Mutant, ...] = (
     *(*MODEL, *ENGINE, *STORE, *AGENT, *ATTACHED),
-    *(*LANGCHAIN, *TESTING),
+    *(*HOSTS, *LANGCHAIN, *TESTING),
 )
 COPIED = ("src", "tests", "tools", "docs", "examples", "bench", "README.md", "CHANGELOG.md")
 COPIED_TOO = ("CONTRIBUTING.md", "Makefile", "pyproject.toml")

@@ -57,4 +57,53 @@ LANGCHAIN: tuple[Mutant, ...] = (
         ),
         why="A full disk would hold up every tool for half a minute.",
     ),
+    Mutant(
+        name="an approval answers a doubt",
+        file="langchain/questions.py",
+        old="    if kind not in allowed:\n        return None\n",
+        new="",
+        tests=("tests/langchain/test_questions.py::test_the_yes_of_a_framework_decides_no_doubt",),
+        why="A click on yes would decide what only a look at the bank can tell.",
+    ),
+    Mutant(
+        name="an answer of LangGraph counts again for the next question",
+        file="langchain/questions.py",
+        old='        is_old = self.plain is None or self._mark.get("seen") == digest(self.plain)\n',
+        new="        is_old = self.plain is None\n",
+        tests=(
+            "tests/langchain/test_calls.py"
+            "::test_doubts_of_one_task_are_answered_each_on_its_own_call",
+        ),
+        why="The result of one call would become the receipt of another.",
+    ),
+    Mutant(
+        name="a tool of a task replaces the question that a person sees",
+        file="langchain/calls.py",
+        old="        if review is not None and review.status is ReviewStatus.OPEN:\n",
+        new="        if False:\n",
+        tests=(
+            "tests/langchain/test_calls.py"
+            "::test_doubts_of_one_task_are_answered_each_on_its_own_call",
+        ),
+        why="The answer to what is shown would decide something else.",
+    ),
+    Mutant(
+        name="effects run while another saver still saves",
+        file="langchain/order.py",
+        old='    if durability == "sync":\n',
+        new='    if durability != "exit":\n',
+        tests=("tests/langchain/test_order.py::test_another_saver_that_saves_later_is_refused",),
+        why="After a crash the model would say something else, and act a second time.",
+    ),
+    Mutant(
+        name="an aborted run stays open for the next attachment",
+        file="guard/attached/handle.py",
+        old="isinstance(error, OwnershipLost | RunAborted)",
+        new="isinstance(error, OwnershipLost)",
+        tests=(
+            "tests/guard/attached/test_calling.py"
+            "::test_an_aborted_run_stays_aborted_for_those_who_attach_later",
+        ),
+        why="A person ended the run, and the agent would go on acting.",
+    ),
 )

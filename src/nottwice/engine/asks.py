@@ -51,6 +51,8 @@ class Verify:
 
     tool: Tool
     call: Call
+    limit_seconds: float
+    """How long it may take: what the tool declares, or less if a host waits less (P304)."""
 
 
 @light_record(frozen=True, slots=True)

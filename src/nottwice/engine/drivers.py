@@ -96,8 +96,9 @@ class UsualDriver:
             case Verify():
                 # Verify has no effect. If it hangs, it blocks nothing, not even the exit of the
                 # process.
-                limit = ask.tool.verify_limit_seconds
-                return _limited(_verifier(ask), None, limit, lambda late: None, daemon=True)
+                return _limited(
+                    _verifier(ask), None, ask.limit_seconds, lambda late: None, daemon=True
+                )
             case Rule():
                 return _limited(
                     _ruler(ask), None, ask.limit_seconds, lambda late: None, daemon=True
@@ -137,9 +138,10 @@ class UsualDriver:
                 verify = ask.tool.verify
                 assert verify is not None
                 if inspect.iscoroutinefunction(verify):
-                    limit = ask.tool.verify_limit_seconds
-                    return await _await(lambda: verify(ask.call), None, limit)
-                return await _in_thread(self.answer, ask, host)
+                    outcome = await _await(lambda: verify(ask.call), None, ask.limit_seconds)
+                else:
+                    outcome = await _in_thread(self.answer, ask, host)
+                return _unless_cancelled(outcome)
             case Rule():
                 if _is_coroutine_function(ask.policy):
                     return await _await(lambda: _ruled(ask), None, ask.limit_seconds)
@@ -273,6 +275,16 @@ def _limited(
     if ended.cancel():
         return Invoked(still_running=True, interrupt=interrupt)
     return dataclasses.replace(ended.result(), interrupt=interrupt)
+
+
+def _unless_cancelled(outcome: Invoked) -> Invoked:
+    """Return what ``verify`` said. If the caller was cancelled, it said nothing (P304)."""
+    interrupt = outcome.interrupt
+    if interrupt is None and isinstance(outcome.error, asyncio.CancelledError):
+        interrupt = outcome.error
+    if interrupt is not None:
+        raise interrupt
+    return outcome
 
 
 async def _in_thread(function: Callable[..., Invoked], *args: Any) -> Invoked:

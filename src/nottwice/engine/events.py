@@ -16,9 +16,12 @@ from collections.abc import Callable, Iterator
 from typing import Literal
 
 from nottwice.errors import UsageError
+from nottwice.model import values
 from nottwice.model.call import CallRow, CallStatus
+from nottwice.model.notices import RUN_OVER, RUN_READY
 from nottwice.model.records import frozen_record
 from nottwice.store.interface import Commit, Store
+from nottwice.store.notices import notices_of
 
 Ending = Literal["done", "failed", "in doubt"]
 log = logging.getLogger("nottwice")
@@ -90,6 +93,21 @@ class ReviewDecided(Event):
     review_id: str
     decision: str
     by: str
+
+
+@frozen_record(frozen=True, slots=True, kw_only=True)
+class RunReady(Event):
+    """Something has arrived that the run may have waited for (P303)."""
+
+    because: str
+    """``decided`` or ``event``. In the outbox also ``queued``, ``child`` and ``released``."""
+
+
+@frozen_record(frozen=True, slots=True, kw_only=True)
+class RunOver(Event):
+    """The run has completed, failed, or was aborted (P303)."""
+
+    status: str
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
@@ -203,6 +221,14 @@ def _in_commit(commit: Commit, ledger: str) -> Iterator[Event]:
     if commit.run is not None and commit.run.release:
         waits = tuple(f"{wait.kind.value} {wait.subject}".strip() for wait in commit.run.waits)
         yield RunLeft(ledger=ledger, run_id=run_id, status=commit.run.status.value, waits_for=waits)
+    # The same facts as in the outbox, for listeners of this process. Without reading the run: that
+    # the child of a run is over is told as the end of the child.
+    for notice in notices_of(commit, None):
+        about = values.decode_object(notice.payload_json)
+        if notice.kind == RUN_READY:
+            yield RunReady(ledger=ledger, run_id=notice.workflow_id, because=about["because"])
+        elif notice.kind == RUN_OVER:
+            yield RunOver(ledger=ledger, run_id=notice.workflow_id, status=about["status"])
 
 
 def attempt_ended(ledger: str, row: CallRow, *, seconds: float) -> AttemptEnded:

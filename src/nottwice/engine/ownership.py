@@ -22,7 +22,7 @@ from nottwice.engine.drivers import drive
 from nottwice.engine.hiding import classify
 from nottwice.engine.host import Host, Policy
 from nottwice.engine.plain_version import check_version
-from nottwice.engine.session import FindTool, Session
+from nottwice.engine.session import FindTool, Hosted, Session
 from nottwice.engine.waits import cancelled, stops
 from nottwice.engine.watch import heed_variable
 from nottwice.errors import LedgerTampered, RunAborted, RunBlocked, RunBusy, UsageError
@@ -56,6 +56,8 @@ from nottwice.store.interface import (
 
 log = logging.getLogger("nottwice")
 POLL_SECONDS = 0.05
+BUSY_SECONDS = 1.0
+"""When a run is worth another look if another process drives it and has no lease."""
 DRAIN_SECONDS = 60.0
 
 
@@ -93,6 +95,8 @@ class Opening:
     """The code lists all its tools, as an agent does. A tool that is not declared is gone."""
     wait_seconds: float = 0.0
     patience_seconds: float = 60.0
+    until: float | None = None
+    """When the host of the caller ends the call. Nothing is waited for beyond this (P304)."""
     policies: tuple[Policy, ...] | None = None
     """The policies to ask before every call. None: those of the host."""
     cadence: Cadence = AT_EFFECTS
@@ -112,6 +116,9 @@ class Opening:
     asks for this call, so it does not keep the others out (P241)."""
     labels: Labels = NO_LABELS
     """The tags and the group that the caller gives the run."""
+    is_single: bool = False
+    """The run consists of one call. Its first commit is also its claim, and the commit of the
+    outcome is also its release (P300)."""
     as_it_is: bool = False
     """Keep the status, the failure and the waits of the run, because none of its code will run."""
 
@@ -138,7 +145,7 @@ def claim(opening: Opening) -> Doing[Session]:
     """
     session = yield from take(opening)
     try:
-        yield from _look_around(session)
+        yield from look_around(session)
         yield from tampered.look_at_seals(session)
         yield from restored.hold_if_copied(session)
         yield from reconcile.reconcile_all(session, for_all=not opening.joins)
@@ -216,9 +223,11 @@ def _claim_in_store(
         claimed = _claimed(run, opening, holder, now)
         after = None if run is None else run.epoch
         graph = opening.begins.graph if run is None and opening.begins is not None else None
+        claims = Claim(claimed, after, now, left)
+        unclaimed = claims if run is None and opening.is_single else None
         try:
-            claims = Claim(claimed, after, now, left)
-            yield Write(Commit(workflow_id=run_id, claim=claims, graph=graph))
+            if unclaimed is None:
+                yield Write(Commit(workflow_id=run_id, claim=claims, graph=graph))
         except Outdated:
             continue
         return Session(
@@ -234,10 +243,11 @@ def _claim_in_store(
             told_to_stop=opening.told_to_stop,
             joins=opening.joins,
             driving=driving,
+            hosted=Hosted(opening.until, opening.is_single, unclaimed),
         )
 
 
-def _look_around(session: Session) -> Doing[None]:
+def look_around(session: Session) -> Doing[None]:
     """Find out what there is to reconcile. A run that this claim created has nothing."""
     now, words, standing = session.clock.now(), cancelled.words_left(), Standing()
     if session.found is not None:
@@ -311,6 +321,9 @@ def _wait_or_refuse(
         who = "this very process, in another thread, task or block"
     else:
         who = other.describe() if other else "a process that cannot be identified"
+    lease = None
+    if other is not None and not here:
+        lease = yield Read(lambda store: store.lease_left(other.holder_id))
     when = ""
     if since is not None:
         when = f" since {utc(since):%Y-%m-%d %H:%M:%S} UTC"
@@ -320,6 +333,8 @@ def _wait_or_refuse(
         run_id=opening.run_id,
         holder=other,
         since=since,
+        # A holder that is alive renews its lease. One that has died can be overtaken then.
+        retry_in=BUSY_SECONDS if lease is None else max(BUSY_SECONDS, lease),
     )
 
 

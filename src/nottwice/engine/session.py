@@ -28,6 +28,7 @@ from nottwice.model.call import (
     ROOT_NODE,
     CallIdentity,
     CallRow,
+    CallStatus,
 )
 from nottwice.model.decision import Action
 from nottwice.model.openings import Savings
@@ -46,8 +47,10 @@ from nottwice.model.tool import Tool
 from nottwice.store.interface import (
     CallWrite,
     ChargeWrite,
+    Claim,
     Commit,
     EventWrite,
+    Outdated,
     ReviewWrite,
     RunUpdate,
 )
@@ -77,6 +80,22 @@ current_attempt: contextvars.ContextVar[InFlight | None] = contextvars.ContextVa
 )
 
 
+@frozen_record(frozen=True, slots=True)
+class Hosted:
+    """What a session must know whose caller is called by a host (P300, P304)."""
+
+    until: float | None = None
+    """When the host ends the caller, who then comes back later. None: there is no such limit."""
+    is_single: bool = False
+    """Whether the run consists of one call, and ends with it."""
+    unclaimed: Claim | None = None
+    """The claim of a new run, if its first commit shall also be its claim."""
+
+
+class AlreadyBegun(Exception):
+    """The first commit of a run found that another process was faster. Internal: look again."""
+
+
 class Session:
     """One claimed run in this process.
 
@@ -92,6 +111,8 @@ class Session:
     """When the last check for a cancellation was made, and how many cancellations this process had
     made by then; see cancelled.py."""
     _ordinals: Iterator[int]
+    is_over = False
+    """Whether the commit of the only call of a run has also ended and released the run."""
 
     def __init__(
         self,
@@ -108,6 +129,7 @@ class Session:
         told_to_stop: Callable[[], bool] | None = None,
         joins: bool = False,
         driving: object | None = None,
+        hosted: Hosted | None = None,
     ) -> None:
         self.store = host.store
         self.clock = host.clock
@@ -147,6 +169,9 @@ class Session:
         self.saved = Savings()
         """What this process got from the ledger instead of doing or paying for it again."""
         self._saving = threading.Lock()
+        hosted = hosted or Hosted()
+        self.until, self.is_single = hosted.until, hosted.is_single
+        self._unclaimed = hosted.unclaimed
         self.closed = False
         self.pid = os.getpid()
         self.thread_id = threading.get_ident()
@@ -163,6 +188,29 @@ class Session:
         self.standing = standing
         self._ordinals = itertools.count(standing.last_ordinal + 1)
         self.looked_for_word = looked_for_word
+
+    @property
+    def is_claimed(self) -> bool:
+        """Whether the ledger says that this process holds the run."""
+        return self._unclaimed is None
+
+    def ends_with(self, row: CallRow) -> RunUpdate | None:
+        """Return the end of a run of one call, which is written with the outcome of the call.
+
+        None: the run has other calls, or the call is not over.
+        """
+        if not self.is_single or row.status.in_doubt or row.retry_at is not None:
+            return None
+        status = RunStatus.COMPLETED if row.status is CallStatus.DONE else RunStatus.FAILED
+        return RunUpdate(status, self.clock.now(), row.failure, release=True)
+
+    def at_most(self, seconds: float) -> float:
+        """Return this time, or what the host has left if that is less (P304)."""
+        return seconds if self.until is None else min(seconds, self.until - self.clock.now())
+
+    def end_is_written(self) -> None:
+        """Note that the run is over and released."""
+        self.is_over = True
 
     def next_ordinal(self) -> int:
         """Return the position of a step that begins now among the steps of the run."""
@@ -259,10 +307,13 @@ class Session:
             self.may_have_reviews = True
         if run is not None and run.release:
             run = replace(run, released_at=self.clock.now(), saved=self.saved)
+        group = self.run.group if self.is_single else None
+        if reviews and group is not None:
+            reviews = tuple(_of_group(write, group) for write in reviews)
         commit = Commit(
             self.run_id,
             self.fence,
-            None,
+            self._unclaimed,
             run,
             unless_blocked,
             calls,
@@ -271,8 +322,9 @@ class Session:
             audit=audit,
             events=events,
             charges=charges,
+            group=group if unless_blocked else None,
         )
-        if not self.pending.has_any and not self.tools.new:
+        if self._unclaimed is None and not self.pending.has_any and not self.tools.new:
             # This is the usual case, twice in every call. Nothing remains to do after the commit,
             # so the ask is returned without a generator around it.
             return (Write(commit),)
@@ -290,8 +342,13 @@ class Session:
                 tools=tuple(record for _, record in new.values()),
             )
             yield Write(commit)
+            self._unclaimed = None
             self.pending.written(commit)
             self.tools.written(new)
+        except Outdated as error:
+            if self._unclaimed is None:
+                raise
+            raise AlreadyBegun(str(error)) from error
         finally:
             self.pending.over()
 
@@ -332,7 +389,8 @@ class Session:
             # A running commit will write it, or most of it.
             self._flush_soon()
             return
-        if not self.pending:
+        if not self.pending or self._unclaimed is not None:
+            # What is pending in a run that does not exist yet is written with its first commit.
             return
         try:
             with contextlib.closing(self._commit_pending(Commit(self.run_id, self.fence))) as asks:
@@ -371,6 +429,13 @@ class Session:
             detail = hide(detail)
             words = decision.value if isinstance(decision, Action) else decision
             said.say(said.about_call(self, row_or_identity, words, detail), self.store)
+
+
+def _of_group(write: ReviewWrite, group: str) -> ReviewWrite:
+    """Return the same write of a review that also holds back the other runs of a group (P301)."""
+    if write.review.group == group:
+        return write
+    return ReviewWrite(replace(write.review, group=group), write.after_version)
 
 
 def _never() -> bool:

@@ -28,6 +28,7 @@ from nottwice.guard.frames import shows_one_frame
 from nottwice.guard.ledger import AnyStore, ledger_of
 from nottwice.model import values
 from nottwice.model.call import check_id
+from nottwice.model.graphs.drawing import mermaid
 from nottwice.model.graphs.fingerprint import Fingerprint
 from nottwice.model.graphs.graph import (
     END,
@@ -251,6 +252,10 @@ class Graph(Generic[S]):
     def outcome(self, run_id: str, *, store: AnyStore = None) -> Outcome[S]:
         """Return how far a run got, without running anything."""
         return running.outcome_of(ledger_of(store, create=False).store, self, run_id)
+
+    def mermaid(self) -> str:
+        """Return the graph as a Mermaid flowchart, which Markdown pages can show."""
+        return mermaid(self.definition())
 
     def history(self, run_id: str, *, store: AnyStore = None) -> list[SavedVersion]:
         """Return all versions of a run that are kept: number, node and time of each."""

@@ -22,6 +22,7 @@ from nottwice.errors import StoreError, UnknownRun, UsageError
 from nottwice.guard.attached import joining
 from nottwice.guard.check.importing import check_not_importing
 from nottwice.guard.frames import shows_one_frame
+from nottwice.guard.hosting import Hosting
 from nottwice.guard.run import Run
 from nottwice.guard.sending import tell
 from nottwice.guard.settings.keyring import KeySource, find_keyring
@@ -65,7 +66,7 @@ def _renew_after_fork() -> None:
 os.register_at_fork(after_in_child=_renew_after_fork)
 
 
-class Ledger:
+class Ledger(Hosting):
     """An open ledger: a path, ``"file:FOLDER"``, ``"postgresql://…"``, ``":memory:"``, or a store.
 
     Use it as a context manager, or close it. Without a path: ``NOTTWICE_STORE``, else ``store``

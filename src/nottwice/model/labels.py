@@ -1,7 +1,7 @@
 """How are runs found again? By the tags that callers give them, and by the group they belong to.
 
-Tags and groups only sort runs. nottwice never decides by them what happens to a call. Promise kept
-here: P220.
+Tags and groups only sort runs. nottwice never decides by them what happens to a call, except that
+runs of one call wait for others of their group (P301). Promise kept here: P220.
 """
 
 from __future__ import annotations

@@ -164,6 +164,8 @@ class Review:
     closed_at: float | None = None
     about: str | None = None
     """What a person is shown, as JSON; see ``model/asked.py``."""
+    group: str | None = None
+    """The group of runs of one call in which nothing new is sent while this is open (P301)."""
 
     def __repr__(self) -> str:
         run_id = self.identity.workflow_id
@@ -182,6 +184,14 @@ class Review:
         if self.kind.asks_first:
             return self.status is ReviewStatus.DECIDED and verb is Verb.ABORT
         return self.status is ReviewStatus.DECIDED and verb is not Verb.ACCEPT
+
+    @property
+    def blocks_group(self) -> bool:
+        """Whether new effects of the other runs of its group wait for it (P301).
+
+        A decision is for the run that asked. The others need not wait until it is used.
+        """
+        return self.status is ReviewStatus.OPEN and not self.kind.asks_first
 
     @property
     def is_about_one_call(self) -> bool:

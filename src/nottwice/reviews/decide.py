@@ -2,7 +2,8 @@
 
 A decision changes no call. It waits in the review until the run's holder uses it, and can be undone
 until then. "It did not happen" is refused while the old attempt may still be alive, because it
-would allow a second attempt beside it. An answer must fit its question. Promise kept here: P18.
+would allow a second attempt beside it. An answer must fit its question. A decision that is sent
+again is the same decision. Promises kept here: P18, P323.
 """
 
 from __future__ import annotations
@@ -19,7 +20,15 @@ from nottwice.model.asked import Question, options_of, shown_in
 from nottwice.model.call import CallRow, ResultKind, StoredResult
 from nottwice.model.raises import check_raise
 from nottwice.model.result_schema import misfit
-from nottwice.model.review import VERBS, AuditEntry, Decision, Review, ReviewKind, Verb
+from nottwice.model.review import (
+    VERBS,
+    AuditEntry,
+    Decision,
+    Review,
+    ReviewKind,
+    ReviewStatus,
+    Verb,
+)
 from nottwice.model.sealing.secrets import SHOWN
 from nottwice.model.tool import Tool
 from nottwice.reviews.queue import Case, find_case
@@ -43,14 +52,15 @@ def decide(
 ) -> Review:
     """Record a decision. ``shown_version`` binds it to the review as it was shown.
 
+    The same decision of the same person, sent once more, changes nothing and is no conflict.
     Durable: when it returns. With ``tool``, the result is first checked against its return type.
     """
     case = find_case(store, review_id)
     if shown_version not in (None, case.review.version):
-        raise DecisionConflict(
-            f"Review {case.review.review_id} has changed since it was shown. Nothing was decided. "
-            f"Look at it again: nottwice decide {case.review.review_id}"
-        )
+        given = values.encode(result) if has_result else None
+        if _is_repeated(case.review, verb, by=by, why=why, result_json=given):
+            return case.review
+        raise _changed(case.review, "Nothing was decided.")
     _check_people(by, why, verb)
     _check_attempt(case, verb, holder_stopped=holder_stopped)
     decision = Decision(
@@ -64,13 +74,25 @@ def decide(
     return _write(store, clock, case, lambda review: review.decided(decision), verb.value, by, why)
 
 
-def undo(store: Store, clock: Clock, review_id: str, *, by: str, why: str) -> Review:
-    """Undo a decision that has not been used yet.
+def undo(
+    store: Store,
+    clock: Clock,
+    review_id: str,
+    *,
+    by: str,
+    why: str,
+    shown_version: int | None = None,
+) -> Review:
+    """Undo a decision that has not been used yet. ``shown_version``: as in ``decide``.
 
     Durable: when it returns.
     """
     _check_people(by, why, None)
     case = find_case(store, review_id)
+    if shown_version not in (None, case.review.version):
+        if _is_undone(store, case.review, by=by, why=why):
+            return case.review
+        raise _changed(case.review, "Nothing was changed.")
     return _write(store, clock, case, Review.undone, "undo", by, why)
 
 
@@ -86,6 +108,34 @@ def read_verb(review: Review, word: str) -> tuple[Verb, str | None]:
         f"{word!r} is not a decision for a review of kind {review.kind.value!r}. Nothing was "
         f"decided. Choose one of: {known}."
     )
+
+
+def _is_repeated(review: Review, verb: Verb, *, by: str, why: str, result_json: str | None) -> bool:
+    """Whether the review has this decision already, from the same person."""
+    known = review.decision
+    if known is None or (known.verb, known.by, known.why) != (verb, by, why):
+        return False
+    return result_json == (None if known.result is None else known.result.json)
+
+
+def _is_undone(store: Store, review: Review, *, by: str, why: str) -> bool:
+    """Whether the last thing done to the review was this undo, by the same person."""
+    if review.status is not ReviewStatus.OPEN:
+        return False
+    subject = _subject(review)
+    said = [each for each in store.audit(review.identity.workflow_id) if each.subject == subject]
+    return bool(said) and (said[-1].action, said[-1].who, said[-1].why) == ("decide undo", by, why)
+
+
+def _changed(review: Review, outcome: str) -> DecisionConflict:
+    return DecisionConflict(
+        f"Review {review.review_id} has changed since it was shown. {outcome} "
+        f"Look at it again: nottwice decide {review.review_id}"
+    )
+
+
+def _subject(review: Review) -> str:
+    return f"review {review.review_id}"
 
 
 def _check_people(by: str, why: str, verb: Verb | None) -> None:
@@ -209,17 +259,16 @@ def _write(
         at=clock.now(),
         who=by,
         action=f"decide {action}",
-        subject=f"review {review.review_id}",
+        subject=_subject(review),
         why=why,
     )
+    commit = Commit(
+        workflow_id=review.identity.workflow_id,
+        reviews=(ReviewWrite(review, case.review.version),),
+        audit=(entry,),
+    )
     try:
-        store.commit(
-            Commit(
-                workflow_id=review.identity.workflow_id,
-                reviews=(ReviewWrite(review, case.review.version),),
-                audit=(entry,),
-            )
-        )
+        store.commit(commit)
     except Outdated:
         raise DecisionConflict(
             f"Review {review.review_id} has just been changed elsewhere. Nothing was decided. "
@@ -236,4 +285,5 @@ def _write(
             ),
             store,
         )
+        events.tell_of_commit(commit, store)
     return review

@@ -61,7 +61,7 @@ def _recheck(host: Host, case: Case, find_tool: FindTool) -> Rechecked:
 def _ask_again(host: Host, case: Case, tool: Tool) -> Doing[Rechecked]:
     review, row = case.review, case.row
     assert row is not None
-    outcome = yield Verify(tool, call_from_row(row))
+    outcome = yield Verify(tool, call_from_row(row), tool.verify_limit_seconds)
     reply, now = outcome.value, host.clock.now()
     if not isinstance(reply, Verification):
         said = f"verify failed: {outcome.error!r}" if outcome.error else "verify gave no answer"

@@ -17,6 +17,7 @@ from dataclasses import replace
 from nottwice.errors import KeyMissing
 from nottwice.model.call import CallIdentity, CallRow
 from nottwice.model.labels import Tags
+from nottwice.model.notices import NoticeRecord
 from nottwice.model.openings import OpeningRecord
 from nottwice.model.places import is_inside
 from nottwice.model.review import AuditEntry, Evidence, Review
@@ -93,6 +94,9 @@ class StoreBase(ABC):
         except Exception as error:
             future.set_exception(error)
         return future
+
+    def lease_left(self, holder_id: str) -> float | None:
+        return None
 
     def load_run(self, workflow_id: str) -> RunRecord | None:
         return self.records(workflow_id).runs.get(workflow_id)
@@ -358,6 +362,20 @@ class StoreBase(ABC):
     def find_reviews(self, prefix: str) -> list[Review]:
         found = [review for review in self.reviews() if review.review_id.startswith(prefix)]
         return sorted(found, key=lambda review: review.review_id)
+
+    def group_reviews(self, group: str) -> list[Review]:
+        data = self.all_records()
+        with data.guard:
+            return rules.reviews_of_group(data, group)
+
+    def notices(
+        self, *, since: float = 0.0, run: str | None = None, limit: int | None = None
+    ) -> list[NoticeRecord]:
+        data = self._some(run)
+        with data.guard:
+            kept = list(data.outbox.values() if run is None else data.outbox.of("run", run))
+        found = [one for one in kept if one.created_at >= since]
+        return sorted(found, key=lambda one: (one.created_at, one.notice_id))[:limit]
 
     def evidence(self, workflow_id: str, call_id: str | None = None) -> list[Evidence]:
         data = self.records(workflow_id)

@@ -16,6 +16,7 @@ from nottwice.errors import RunRemoved, UsageError
 from nottwice.model.call import CallIdentity, CallRow, CallStatus
 from nottwice.model.failure import Failure
 from nottwice.model.labels import Tags
+from nottwice.model.notices import NoticeRecord
 from nottwice.model.openings import OpeningEnd, OpeningRecord, Savings
 from nottwice.model.policy import ChargeRecord
 from nottwice.model.records import frozen_record, light_record
@@ -85,6 +86,15 @@ class Claim:
     """When the opening begins. None: the claim is upkeep, which is not recorded as an opening."""
     left: OpeningEnd = OpeningEnd.TAKEN_OVER
     """How the opening of the holder before ended, if it was not released."""
+
+    @property
+    def fence(self) -> Fence | None:
+        """What its holder shows with every write; None if the run is only enqueued.
+
+        The commit that claims a run may also write as its holder (P300).
+        """
+        held = self.run.holder_id
+        return None if held is None else Fence(held, self.run.epoch)
 
 
 @frozen_record(frozen=True, slots=True)
@@ -166,6 +176,9 @@ class Commit:
     tools: tuple[ToolRecord, ...] = ()
     """Recorded under their names. A tool that is declared differently replaces the old record."""
     removal: Removal | None = None
+    group: str | None = None
+    """With ``unless_blocked``: also refuse it while another run of this group has an open review
+    (P301)."""
     only_calls: bool = field(init=False, repr=False, compare=False)
     """Whether the commit writes nothing but calls, as the two commits of every effect do. Computed
     once, because it is asked often."""
@@ -189,6 +202,12 @@ class Commit:
             raise UsageError(
                 "Only the holder of a run may write its calls, steps and status, or receive an "
                 "event that was sent to it. Nothing was written."
+            )
+        claim = self.claim
+        if claim is not None and self.fence not in (None, claim.fence):
+            raise UsageError(
+                f"A commit that claims run {self.workflow_id!r} shows the fence of another claim. "
+                "Nothing was written."
             )
         if self.removal is not None and (self.fence is not None or self.claim is not None):
             raise UsageError(
@@ -268,6 +287,9 @@ class Store(Protocol):
 
     def life_of(self, holder_id: str) -> Life:
         """What can be proven about a holder now."""
+
+    def lease_left(self, holder_id: str) -> float | None:
+        """In how many seconds a silent holder can be overtaken; None: as soon as it dies."""
 
     def load_run(self, workflow_id: str) -> RunRecord | None: ...
 
@@ -383,6 +405,17 @@ class Store(Protocol):
         """Reviews that are open, or decided and not used yet, oldest first."""
 
     def find_reviews(self, prefix: str) -> list[Review]: ...
+
+    def group_reviews(self, group: str) -> list[Review]:
+        """Reviews that hold back new effects of the runs of a group, oldest first (P301)."""
+
+    def notices(
+        self, *, since: float = 0.0, run: str | None = None, limit: int | None = None
+    ) -> list[NoticeRecord]:
+        """What other processes should know, oldest first, from the time ``since`` on (P303).
+
+        ``run``: only notices of this run.
+        """
 
     def evidence(self, workflow_id: str, call_id: str | None = None) -> list[Evidence]: ...
 

@@ -20,6 +20,7 @@ from typing import Any, assert_never
 
 from nottwice.errors import KeyConflict, OwnershipLost
 from nottwice.model.call import CallIdentity, CallRow, CallStatus
+from nottwice.model.notices import NoticeRecord
 from nottwice.model.openings import OpeningRecord, begun_by, end_of
 from nottwice.model.policy import ChargeRecord
 from nottwice.model.review import AuditEntry, Evidence, Review, ReviewStatus
@@ -50,6 +51,7 @@ from nottwice.store.interface import (
     RunUpdate,
     check_not_removed,
 )
+from nottwice.store.notices import notices_of
 from nottwice.store.table import Table
 from nottwice.store.tables import CALLS, CHANGING, REVIEWS, RUNS
 
@@ -86,6 +88,9 @@ _REVIEWS = {
     "waiting": lambda review_id, review: (
         (review.identity.workflow_id, None) if review.status in _WAITING else ()
     ),
+    "group": lambda review_id, review: (
+        (review.group,) if review.group is not None and review.blocks_group else ()
+    ),
 }
 _EVIDENCE = {
     "run": lambda item, _: (item.workflow_id,),
@@ -94,6 +99,7 @@ _EVIDENCE = {
 _AUDIT = {"run": lambda entry, _: (entry.workflow_id,)}
 _OF_RUN = {"run": lambda where, record: where[:1]}
 _CHARGES = {"meter": lambda where, charge: where[:1]}
+_NOTICES = {"run": lambda notice_id, notice: (notice.workflow_id,)}
 _RUNS = {"parent": lambda run_id, run: () if run.parent_id is None else (run.parent_id,)}
 
 
@@ -131,6 +137,7 @@ class MemoryData:
     graphs: dict[str, GraphRecord]
     openings: Indexed[tuple[str, int], OpeningRecord]
     tools: Newest
+    outbox: Indexed[str, NoticeRecord]
     charges: Indexed[tuple[str, str], ChargeRecord]
     shown: dict[tuple[str, float | None, str], int]
     """Sums that a database has computed itself, by the arguments of ``charged``."""
@@ -186,6 +193,7 @@ _MADE_BY: dict[str, Callable[[], Any]] = {
     "graphs": dict,
     "openings": partial(Indexed, _OF_RUN),
     "tools": Newest,
+    "outbox": partial(Indexed, _NOTICES),
     "charges": partial(Indexed, _CHARGES),
     "shown": dict,
     "fences": dict,
@@ -202,6 +210,7 @@ _KEPT_BY: dict[str, Callable[[Any], Any]] = {
     "graphs": attrgetter("graph_id"),
     "openings": attrgetter("workflow_id", "epoch"),
     "tools": attrgetter("tool_name"),
+    "outbox": attrgetter("notice_id"),
     "charges": attrgetter("meter", "call_id"),
 }
 """The key of each kind of record."""
@@ -212,10 +221,11 @@ _KEPT_AS_KEYS = ("evidence", "audit")
 def check(data: MemoryData, commit: Commit) -> None:
     """Refuse a commit whose preconditions do not hold: OwnershipLost, Blocked, Outdated,
     KeyConflict."""
-    if commit.fence is not None:
+    if commit.fence is not None and commit.claim is None:
         _check_fence(data, commit)
     if commit.unless_blocked and data.reviews:
         waiting = [one for one in open_reviews(data, commit.workflow_id) if one.blocks]
+        waiting += reviews_of_group(data, commit.group, but=commit.workflow_id)
         if waiting:
             raise Blocked(waiting)
     if commit.claim is not None:
@@ -353,6 +363,8 @@ def _has_failed(row: CallRow | None) -> bool:
 
 def apply(data: MemoryData, commit: Commit) -> None:
     """Make the changes of a commit that passed ``check``. Nothing is refused from here on."""
+    for notice in notices_of(commit, data.runs.get(commit.workflow_id)):
+        data.outbox.setdefault(notice.notice_id, notice)
     if commit.claim is not None:
         _open(data, commit.claim)
         data.runs[commit.workflow_id] = commit.claim.run
@@ -464,6 +476,8 @@ def _remove(data: MemoryData, removal: Removal) -> None:
         del data.reviews[review_id]
     for item in data.evidence.keys_of("run", run):
         del data.evidence[item]
+    for notice_id in data.outbox.keys_of("run", run):
+        del data.outbox[notice_id]
 
 
 def _mark(data: MemoryData, step: StepRecord) -> None:
@@ -495,6 +509,14 @@ def _kept(data: MemoryData, row: CallRow) -> CallRow:
 def open_reviews(data: MemoryData, workflow_id: str | None) -> list[Review]:
     """Reviews that are open, or decided but not used yet, oldest first."""
     found = data.reviews.of("waiting", workflow_id)
+    return sorted(found, key=lambda review: (review.opened_at, review.review_id))
+
+
+def reviews_of_group(data: MemoryData, group: str | None, *, but: str = "") -> list[Review]:
+    """Reviews that hold back new effects of a group, without those of the run ``but`` (P301)."""
+    if group is None:
+        return []
+    found = [one for one in data.reviews.of("group", group) if one.identity.workflow_id != but]
     return sorted(found, key=lambda review: (review.opened_at, review.review_id))
 
 

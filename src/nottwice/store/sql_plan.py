@@ -31,11 +31,21 @@ from nottwice.store.interface import (
     ReviewWrite,
     RunUpdate,
 )
+from nottwice.store.notices import notices_of
 from nottwice.store.rules import MemoryData, apply, check, released, taken_over
 from nottwice.store.sealing import HeadChange, Sealing
 from nottwice.store.statements import Parameters
 from nottwice.store.table import Row, Table
-from nottwice.store.tables import CALLS, EVENTS, OPENINGS, REVIEWS, RUNS, TOOLS, micros
+from nottwice.store.tables import (
+    CALLS,
+    EVENTS,
+    OPENINGS,
+    OUTBOX,
+    REVIEWS,
+    RUNS,
+    TOOLS,
+    micros,
+)
 
 Named = tuple[str, Parameters]
 """The name of a statement, and its parameters."""
@@ -44,7 +54,7 @@ PICKED = "00"
 """One call in 256 moves ``runs.in_doubt_from`` forward. It is picked by its id, which is a hash, so
 no process has to count."""
 _NOT_OVER = (RunStatus.RUNNING, RunStatus.WAITING)
-_REST = ("steps", "checkpoints", "events", "reviews", "evidence", "openings")
+_REST = ("steps", "checkpoints", "events", "reviews", "evidence", "openings", "outbox")
 
 
 class Plan:
@@ -185,6 +195,8 @@ class Plan:
             yield from self._run(commit.workflow_id, commit.run)
         if commit.run or commit.claim or commit.fence is None:
             yield from self._readiness(commit)
+        for notice in notices_of(commit, self.data.runs.get(commit.workflow_id)):
+            yield "add_notice", OUTBOX.named(self._stored(OUTBOX.row(notice)))
         seals = self._sealing.seals
         head = None if seals is None else change.head(newest=self._newest(commit))
         if head is not None:

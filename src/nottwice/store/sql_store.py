@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from nottwice.model.call import CallIdentity, CallRow
 from nottwice.model.labels import Labels, Tags
+from nottwice.model.notices import NoticeRecord
 from nottwice.model.openings import OpeningRecord
 from nottwice.model.places import is_inside
 from nottwice.model.review import AuditEntry, Evidence, Review
@@ -45,6 +46,7 @@ from nottwice.store.tables import (
     GRAPHS,
     OF_RUNS,
     OPENINGS,
+    OUTBOX,
     REVIEWS,
     RUNS,
     STEPS,
@@ -103,6 +105,9 @@ class SqlStore(StoreBase):
         for table in (RUNS, *OF_RUNS, GRAPHS, TOOLS):
             data.add(table, table.records(self._ask(f"whole_{table.name}", {})))
         return data
+
+    def lease_left(self, holder_id: str) -> float | None:
+        return None
 
     def load_run(self, workflow_id: str) -> RunRecord | None:
         return RUNS.first(self._ask("run", {"workflow_id": workflow_id}))
@@ -318,6 +323,17 @@ class SqlStore(StoreBase):
 
     def find_reviews(self, prefix: str) -> list[Review]:
         return self._sealed(REVIEWS, "find_reviews", prefix=prefix)
+
+    def group_reviews(self, group: str) -> list[Review]:
+        return self._sealed(REVIEWS, "group_reviews", group_id=group)
+
+    def notices(
+        self, *, since: float = 0.0, run: str | None = None, limit: int | None = None
+    ) -> list[NoticeRecord]:
+        asked: dict[str, Any] = {"since": micros(since), "limit": ALL if limit is None else limit}
+        if run is None:
+            return OUTBOX.records(self._ask("notices", asked))
+        return OUTBOX.records(self._ask("notices_of_run", {**asked, "workflow_id": run}))
 
     def evidence(self, workflow_id: str, call_id: str | None = None) -> list[Evidence]:
         return self._sealed(EVIDENCE, "evidence", workflow_id=workflow_id, call_id=call_id)

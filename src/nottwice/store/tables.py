@@ -22,6 +22,7 @@ from nottwice.model.call import (
 )
 from nottwice.model.failure import Failure
 from nottwice.model.labels import Tags
+from nottwice.model.notices import NoticeRecord
 from nottwice.model.openings import OpeningEnd, OpeningRecord
 from nottwice.model.policy import ChargeRecord
 from nottwice.model.replay_class import ReplayClass
@@ -324,8 +325,10 @@ REVIEWS: Table[Review] = Table(
         _text("closed_by", optional=True),
         _time("closed_at", optional=True),
         _json("about_json", "about", optional=True),
+        field(Column("group_id", Type.TEXT, True), "group"),
     ),
     key="workflow_id review_id",
+    sealed_if_any="group_id",
     believable=_check_decided,
 )
 EVIDENCE: Table[Evidence] = Table(
@@ -461,6 +464,24 @@ TOOLS: Table[ToolRecord] = Table(
     ),
     key="tool_name",
 )
+OUTBOX: Table[NoticeRecord] = Table(
+    "outbox",
+    "a notice",
+    NoticeRecord,
+    (
+        _text("notice_id"),
+        _text("kind"),
+        _text("workflow_id"),
+        _time("created_at"),
+        _json("payload_json"),
+        _text("leased_by", optional=True),
+        _time("leased_until", optional=True),
+        _time("sent_at", optional=True),
+    ),
+    key="notice_id",
+    # They only inform, and nottwice decides nothing by them.
+    sealed=None,
+)
 OF_RUNS: tuple[Table[Any], ...] = (
     CALLS,
     STEPS,
@@ -471,6 +492,7 @@ OF_RUNS: tuple[Table[Any], ...] = (
     CHECKPOINTS,
     EVENTS,
     OPENINGS,
+    OUTBOX,
 )
 """The tables whose rows belong to a run, besides the run's own record."""
 ALL: tuple[Table[Any], ...] = (RUNS, *OF_RUNS, GRAPHS, TOOLS, HOLDERS)

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from nottwice.views.activity import Activity, ToolActivity
 from nottwice.views.agent import AgentView
 from nottwice.views.calls import AttemptView, CallView, EvidenceView, StepView
 from nottwice.views.details import RunDetails
+from nottwice.views.drawings import ArrowView, GraphOutline
 from nottwice.views.graphs import (
     ChangeView,
     CheckpointView,
@@ -42,6 +44,7 @@ from nottwice.views.outcomes import (
     SealReport,
     SentDocument,
     SentEvent,
+    Served,
     SettingsWritten,
     ShownCase,
     SmokeReport,
@@ -51,6 +54,7 @@ from nottwice.views.outcomes import (
     WorkerStopped,
 )
 from nottwice.views.overview import Overview
+from nottwice.views.report import CostReport, ToolCost
 from nottwice.views.reviews import ReviewList, ReviewView
 from nottwice.views.runs import FailureView, OpeningView, RunList, RunView, WaitView
 from nottwice.views.tools import CheckReport, FormatView, ToolView
@@ -65,6 +69,8 @@ DOCUMENTS: dict[str, type[Any]] = {
     "reviews": ReviewList,
     "decide": Decided,
     "decide, without a verb": ShownCase,
+    "serve": Served,
+    "report": CostReport,
     "recheck": RecheckReport,
     "send": SentDocument,
     "check": CheckReport,
@@ -82,6 +88,7 @@ DOCUMENTS: dict[str, type[Any]] = {
     "history": History,
     "history, with --at": StateAt,
     "history, with --diff": StateDifference,
+    "graph": GraphOutline,
     "migrate": MigrationReport,
     "fork": Forked,
     "gc": RemovalView,
@@ -114,7 +121,11 @@ SHAPES: dict[str, type[Any]] = {
     "node": NodeView,
     "checkpoint": CheckpointView,
     "told": ToldView,
+    "arrow": ArrowView,
     "migration": MigrationView,
     "change": ChangeView,
     "removed run": RemovedRunView,
+    "activity": Activity,
+    "tool activity": ToolActivity,
+    "tool cost": ToolCost,
 }

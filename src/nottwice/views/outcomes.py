@@ -349,6 +349,15 @@ class SettingsWritten:
     tools: Annotated[list[str], "the tools that the server has"]
 
 
+@frozen_record(frozen=True, slots=True, kw_only=True)
+class Served:
+    """Where `serve` has put the operator's page."""
+
+    ledger: Annotated[str, LEDGER]
+    decide: Annotated[str | None, "the link to decide; null if no link allows it"]
+    look: Annotated[str, "the link to only look; behind a proxy: the address without a token"]
+
+
 def shown_case(ledger: Ledger, case: CaseView, commands: Sequence[str]) -> ShownCase:
     """A case with the commands that decide it."""
     return ShownCase(ledger=ledger.location, commands=tuple(commands), **_fields(case))

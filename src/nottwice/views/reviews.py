@@ -7,6 +7,7 @@ decision. Promise kept here: P223 (a secret argument is shown as its fingerprint
 from __future__ import annotations
 
 import shlex
+from collections.abc import Collection
 from typing import Annotated, Any, assert_never
 
 from nottwice.engine.doubts.blocking import call_text, written_call
@@ -24,6 +25,19 @@ from nottwice.views.calls import EvidenceView as EvidenceView
 from nottwice.views.runs import Holders
 from nottwice.views.shape import LEDGER, Timestamp, moment, one_of
 from nottwice.views.wording import ToolTexts
+
+DANGER = (
+    ReviewKind.CORRUPT,
+    ReviewKind.IN_DOUBT,
+    ReviewKind.RESTORED,
+    ReviewKind.DRIFT,
+    ReviewKind.RESULT,
+    ReviewKind.UNDEPLOYABLE,
+    ReviewKind.APPROVAL,
+    ReviewKind.BUDGET,
+    ReviewKind.QUESTION,
+)
+"""The kinds of reviews, the most dangerous first."""
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
@@ -96,10 +110,12 @@ class ReviewView:
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class ReviewList:
-    """The reviews that were asked for, oldest first."""
+    """The reviews that were asked for, the most dangerous first."""
 
     ledger: Annotated[str, LEDGER]
-    reviews: Annotated[tuple[ReviewView, ...], "the reviews, oldest first; see review"]
+    reviews: Annotated[
+        tuple[ReviewView, ...], "the reviews, the most dangerous first, then the oldest; see review"
+    ]
     open: Annotated[int, "how many of them are undecided"]
     now: float
 
@@ -134,10 +150,28 @@ class CaseView:
     choices: tuple[ReviewChoice, ...]
 
 
-def list_reviews(ledger: Ledger, *, run_id: str | None = None, over: bool = False) -> ReviewList:
-    """The reviews that are open, or decided and not used yet; with ``over`` all of them."""
+def list_reviews(
+    ledger: Ledger,
+    *,
+    run_id: str | None = None,
+    over: bool = False,
+    kinds: Collection[str] = (),
+    tool: str | None = None,
+    since: float | None = None,
+) -> ReviewList:
+    """The reviews that are open, or decided and not used yet; with ``over`` all of them.
+
+    ``kinds``, ``tool`` and ``since``: only reviews of these kinds, about this tool, opened since.
+    """
     store = ledger.store
-    found = store.reviews(run_id) if over else store.open_reviews(run_id)
+    found = [
+        review
+        for review in (store.reviews(run_id) if over else store.open_reviews(run_id))
+        if (not kinds or review.kind.value in kinds)
+        and (tool is None or review.identity.tool_name == tool)
+        and (since is None or review.opened_at >= since)
+    ]
+    found.sort(key=lambda review: (review.status is not ReviewStatus.OPEN, _danger(review)))
     tools = ToolTexts(store)
     reviews = tuple(review_view(store, review, tools) for review in found)
     return ReviewList(
@@ -146,6 +180,10 @@ def list_reviews(ledger: Ledger, *, run_id: str | None = None, over: bool = Fals
         open=sum(review.is_open for review in reviews),
         now=ledger.clock.now(),
     )
+
+
+def _danger(review: Review) -> tuple[int, float, str]:
+    return DANGER.index(review.kind), review.opened_at, review.review_id
 
 
 def look_at(ledger: Ledger, review_id: str, *, result_type: str | None = None) -> CaseView:

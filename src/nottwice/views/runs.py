@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any
@@ -199,16 +200,26 @@ def list_runs(
     states: Sequence[str] = (),
     graph: str | None = None,
     labels: Labels = NO_LABELS,
+    before: RunRecord | None = None,
 ) -> Iterator[RunView]:
-    """The runs whose id begins with ``prefix``, last changed first, read as they are asked for."""
+    """The runs whose id begins with ``prefix``, last changed first, read as they are asked for.
+
+    ``before``: only the runs that follow this one in the list, as it was read.
+    """
     store, holders = ledger.store, Holders(ledger.store)
     if not states:
-        found = runs_in_pages(store, prefix=prefix, graph=graph, labels=labels)
+        found = runs_in_pages(store, prefix=prefix, graph=graph, labels=labels, before=before)
         return (run_view(run, holders) for run in found)
     kinds = {_KINDS.get(state) or (RunStatus(state), False) for state in states}
     lists = [
         runs_in_pages(
-            store, prefix=prefix, graph=graph, status=status, queued=queued, labels=labels
+            store,
+            prefix=prefix,
+            graph=graph,
+            status=status,
+            queued=queued,
+            labels=labels,
+            before=before,
         )
         for status, queued in kinds
     ]
@@ -266,6 +277,11 @@ def find_run(ledger: Ledger, name: str, *, list_command: str) -> RunView:
         )
     names = ", ".join(repr(run.workflow_id) for run in found[:MOST_NAMES])
     more = " and more" if len(found) > MOST_NAMES else ""
+    if any(run.group == name for run in found):
+        raise UsageError(
+            f"{name!r} is a group of runs: {names}{more}. Show one of them, or list all: "
+            f"{list_command} --group {shlex.quote(name)}"
+        )
     raise UsageError(f"{name!r} is the beginning of several runs: {names}{more}. Give more of it.")
 
 

@@ -7,6 +7,7 @@ text passes through `safe`, which leaves printable characters on one line.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, tzinfo
 
 from nottwice.engine.hiding import hide
 from nottwice.model.calendar import utc
@@ -31,10 +32,37 @@ def shorten(text: object, most: int = MOST_CHARACTERS) -> str:
 
 def utc_text(seconds: float | None) -> str | None:
     """A moment for people, in UTC."""
+    return local_text(seconds, UTC)
+
+
+def local_text(seconds: float | None, zone: tzinfo | None = None) -> str | None:
+    """A moment for people, in the zone of this machine. A heading says which one that is."""
     if seconds is None:
         return None
-    moment = utc(seconds)
+    moment = utc(seconds).astimezone(zone or local_zone(seconds))
     return f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03d}"
+
+
+def moment_text(seconds: float | None) -> str | None:
+    """A moment for people, with its zone."""
+    return None if seconds is None else f"{local_text(seconds)} {local_zone(seconds)}"
+
+
+def second_text(seconds: float) -> str:
+    """A moment for people to the second, with its zone."""
+    return f"{(local_text(seconds) or '').partition('.')[0]} {local_zone(seconds)}"
+
+
+def local_zone(seconds: float | None) -> tzinfo:
+    """The zone of this machine at a moment, with a fixed offset: a table uses one for all rows."""
+    if seconds is None:
+        return UTC
+    try:
+        zone = utc(seconds).astimezone().tzinfo
+    except (OverflowError, OSError, ValueError):
+        # The moment is near the first or the last one that a date can express.
+        zone = None
+    return zone or UTC
 
 
 def iso_text(seconds: float | None) -> str | None:

@@ -17,7 +17,7 @@ from nottwice.store.interface import Store
 from nottwice.views.commands import CommandLine
 from nottwice.views.reviews import subject_text
 from nottwice.views.runs import RunView, WaitView
-from nottwice.views.text import utc_text
+from nottwice.views.text import moment_text, second_text
 
 MOST_DEPTH = 20
 
@@ -52,7 +52,7 @@ def resume_command(run: RunView, commands: CommandLine) -> str | None:
 
 def wait_text(wait: WaitView, *, decided: Collection[str] = ()) -> str:
     """One reason why a run waits, in words."""
-    until = "" if wait.until is None else f" until {utc_text(wait.until)} UTC"
+    until = "" if wait.until is None else f" until {moment_text(wait.until)}"
     match wait.kind:
         case WaitKind.REVIEW:
             is_decided = wait.subject in decided
@@ -87,12 +87,12 @@ def _reasons(
 def _explain(
     store: Store, run: RunRecord, wait: Wait, commands: CommandLine
 ) -> tuple[str, str | None]:
-    until = f", at most until {_moment(wait)} UTC" if wait.until is not None else ""
+    until = f", at most until {_moment(wait)}" if wait.until is not None else ""
     match wait.kind:
         case WaitKind.REVIEW:
             return _explain_review(store, wait.subject, commands)
         case WaitKind.TIMER:
-            return f"the timer {wait.subject!r}, due at {_moment(wait)} UTC", None
+            return f"the timer {wait.subject!r}, due at {_moment(wait)}", None
         case WaitKind.EVENT:
             events = store.events(run.workflow_id, wait.subject)
             if any(event.received_by is None for event in events):
@@ -125,4 +125,4 @@ def _explain_review(store: Store, review_id: str, commands: CommandLine) -> tupl
 
 
 def _moment(wait: Wait) -> str:
-    return (utc_text(wait.until) or "").partition(".")[0]
+    return "" if wait.until is None else second_text(wait.until)

@@ -16,7 +16,7 @@ def test_reviews_are_listed_with_run_call_and_the_next_command(killed: Workplace
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     table = [re.split(r"\s{2,}", line) for line in lines[:4]]
-    assert table[0] == ["REVIEW", "KIND", "STATUS", "RUN", "ABOUT", "OPENED", "DECISION"]
+    assert table[0] == ["REVIEW", "KIND", "STATUS", "RUN", "ABOUT", "AGE", "DECISION"]
     assert {row[1] for row in table[1:]} == {"in doubt"}
     assert [row[2:4] for row in table[1:]] == [
         ["open", "ticket-8"],
@@ -62,3 +62,47 @@ def test_the_commands_end_with_1_without_a_ledger(command: str, empty: Workplace
     assert ended.exit_code == 1
     assert "There is no ledger" in ended.stderr
     assert not (empty.folder / "absent.db").exists()
+
+
+def test_reviews_are_found_by_kind_tool_and_age(killed: Workplace) -> None:
+    found = killed.json("reviews", "--tool", "refund")["reviews"]
+    assert [one["run_id"] for one in found] == ["ticket-9"]
+    assert killed.json("reviews", "--kind", "approval")["reviews"] == []
+    assert len(killed.json("reviews", "--kind", "in doubt", "--since", "1h")["reviews"]) == 3
+    assert killed.json("reviews", "--since", "2999-01-01")["reviews"] == []
+
+
+def test_the_most_dangerous_review_comes_first(graph_place: Workplace) -> None:
+    graph_place.agent("handle", "ticket-9", kill="refund")
+    graph_place.agent("handle", "ticket-9")
+    kinds = [one["kind"] for one in graph_place.json("reviews")["reviews"]]
+    assert kinds[0] == "in doubt"
+    assert "question" in kinds[1:]
+
+
+def test_cron_is_told_of_a_review_that_is_too_old(killed: Workplace) -> None:
+    assert killed.cli("reviews", "--fail-if-older", "1d").exit_code == 0
+    assert killed.cli("reviews", "--fail-if-older", "0.001s").exit_code == 3
+    assert killed.cli("reviews", "--fail-if-older", "soon").exit_code != 0
+
+
+def test_a_walk_decides_and_skips_one_after_the_other(workplace: Workplace) -> None:
+    doubt = workplace.review_of("ticket-8")
+    ended = workplace.terminal(
+        "nottwice reviews --walk --store agent.db",
+        ("d: look and decide", "d"),
+        ("Decide", "abort"),
+        ("Why?", "enough"),
+        ("2 of 3", "n"),
+        ("3 of 3", "q"),
+    )
+    assert ended.exit_code == 0, ended.stdout
+    after = {one["review_id"]: one["status"] for one in workplace.json("reviews")["reviews"]}
+    assert after.pop(doubt) == "decided"
+    assert set(after.values()) == {"open"}
+
+
+def test_a_walk_needs_a_terminal(killed: Workplace) -> None:
+    ended = killed.cli("reviews", "--walk")
+    assert ended.exit_code == 2
+    assert "use it in a terminal" in ended.stderr

@@ -64,7 +64,7 @@ def test_runs_are_listed_last_changed_first(killed: Workplace) -> None:
         "GRAPH",
         "CHANGED",
         "HOLDER",
-        "WAITS FOR",
+        "WAITS FOR, OR ERROR",
     ]
     table = [re.split(r"\s{2,}", line)[:2] for line in lines[1:]]
     assert table == [

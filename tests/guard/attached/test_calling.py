@@ -267,6 +267,20 @@ def test_a_run_that_a_person_aborted_makes_no_call_at_all(host: Host) -> None:
             handle.call(CHARGE, {"cents": 2}, unwanted)
 
 
+@pytest.mark.parametrize("cents", [1, 2])
+def test_an_aborted_run_stays_aborted_for_those_who_attach_later(host: Host, cents: int) -> None:
+    """In the same process, where the run would stay open for a few seconds."""
+    leave_in_doubt(host, {"cents": 1})
+    with host.process() as ledger:
+        with ledger.attach("r") as handle, pytest.raises(nt.errors.ReplayUnsafeError):
+            handle.call(CHARGE, {"cents": 1}, unwanted)
+        host.decide(Verb.ABORT)
+        with ledger.attach("r") as handle, pytest.raises(nt.errors.RunAborted):
+            handle.call(CHARGE, {"cents": cents}, unwanted)
+        with pytest.raises(nt.errors.RunAborted):
+            ledger.attach("r").__enter__()
+
+
 def test_a_decision_is_used_by_the_call_that_it_is_about(host: Host) -> None:
     leave_in_doubt(host, {"cents": 1})
     with host.process() as ledger, ledger.attach("r") as handle:

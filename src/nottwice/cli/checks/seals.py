@@ -6,7 +6,7 @@ import click
 
 from nottwice.cli.inputs.options import login_name
 from nottwice.cli.inputs.settings import Settings
-from nottwice.cli.render.output import show_json, show_line, show_table
+from nottwice.cli.render.output import show_command, show_json, show_line, show_table
 from nottwice.cli.render.ticker import Ticker
 from nottwice.guard.ledger import Ledger
 from nottwice.guard.upkeep.seals import Verified, adopt, verify
@@ -42,7 +42,7 @@ def adopt_ledger(
         show_json(Adopted(ledger=ledger.location, adopted=count))
         return
     show_line(f"Sealed {_runs(count)} as they are now, vouched for by {safe(who)}.")
-    show_line(f"Check: {safe(settings.command('audit --verify'))}")
+    show_command("Check:", settings.command("audit --verify"))
 
 
 def _runs_done(done: int, of: int) -> str:
@@ -59,7 +59,8 @@ def _show(verified: Verified, settings: Settings, *, whole: bool) -> None:
         )
         return
     shown = verified.flaws[:MOST_ROWS]
-    show_table(("run", "what does not fit"), [(flaw.run_id, flaw.text) for flaw in shown])
+    rows = [(flaw.run_id, flaw.text) for flaw in shown]
+    show_table(("run", "what does not fit"), rows, wrap=("what does not fit",))
     if len(shown) < len(verified.flaws):
         show_line(f"… and {len(verified.flaws) - len(shown):,} more: --json shows all")
     broken = sorted({flaw.run_id for flaw in verified.flaws if flaw.run_id})
@@ -67,7 +68,7 @@ def _show(verified: Verified, settings: Settings, *, whole: bool) -> None:
     show_line("Such a run is not trusted: when it is opened again, it waits for a person.")
     show_line("Restore what was changed from a backup. If you know that a run is right as it is:")
     name = broken[0] if broken and not whole else "RUN"
-    show_line(f"  {safe(settings.command(f'audit --adopt {name} --why TEXT'))}")
+    show_line(f"  {safe(settings.command(f'audit --adopt {name} --why TEXT'))}", whole=True)
 
 
 def _runs(count: int) -> str:

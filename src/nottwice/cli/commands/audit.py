@@ -7,22 +7,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 import click
 
 from nottwice.cli.checks.seals import adopt_ledger, verify_ledger
-from nottwice.cli.inputs.options import all_option, by_option, why_option
+from nottwice.cli.inputs.options import all_option, by_option, read_since, why_option
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
-from nottwice.cli.render.output import show_json, show_line, show_table
-from nottwice.errors import InvalidTool, UnknownRun
+from nottwice.cli.render.output import show_command, show_json, show_line, show_table
+from nottwice.errors import UnknownRun
 from nottwice.guard.ledger import Ledger
 from nottwice.model.review import AuditEntry
-from nottwice.model.tool import parse_duration
 from nottwice.views.outcomes import AuditTrail, EntryView, entry_view
 from nottwice.views.runs import find_run
 from nottwice.views.shape import to_plain
-from nottwice.views.text import safe, utc_text
+from nottwice.views.text import local_text, local_zone
 
 MOST_ROWS = 50
 
@@ -95,7 +93,7 @@ def audit(
                 adopt_ledger(settings, ledger, known, by=by, why=why)
             return
         found = list(map(entry_view, _entries(ledger, run_id, settings)))
-        after = None if since is None else _moment(since, now=ledger.clock.now())
+        after = None if since is None else read_since(since, now=ledger.clock.now())
         found = [entry for entry in found if _is_wanted(entry, after=after, action=action)]
         if lines:
             for entry in found:
@@ -120,22 +118,6 @@ def _entries(ledger: Ledger, run_id: str | None, settings: Settings) -> list[Aud
     return ledger.store.audit(run.run_id)
 
 
-def _moment(text: str, *, now: float) -> float:
-    """A moment from how long ago it was, or from a date, in UTC unless it says otherwise."""
-    try:
-        return now - parse_duration(text, what="--since")
-    except InvalidTool:
-        pass
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise click.UsageError(
-            f"--since {text!r} is neither a time ago, such as 24h or 7d, nor a date, such as "
-            "2026-11-05 or 2026-11-05T08:00."
-        ) from None
-    return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
-
-
 def _is_wanted(entry: EntryView, *, after: float | None, action: str | None) -> bool:
     if after is not None and entry.at < after:
         return False
@@ -149,9 +131,11 @@ def _show(found: Sequence[EntryView], settings: Settings, run_id: str, *, show_a
     shown = found if show_all else found[-MOST_ROWS:]
     if len(shown) < len(found):
         command = settings.command("audit --all", run_id)
-        show_line(f"… and {len(found) - len(shown)} earlier: {safe(command)}")
+        show_command(f"… and {len(found) - len(shown)} earlier:", command)
+    zone = local_zone(shown[-1].at)
     rows = [
-        (utc_text(each.at), each.run_id, each.who, each.action, each.subject, each.why)
+        (local_text(each.at, zone), each.run_id, each.who, each.action, each.subject, each.why)
         for each in shown
     ]
-    show_table(("when (UTC)", "run", "who", "action", "about", "why"), rows)
+    columns = (f"when ({zone})", "run", "who", "action", "about", "why")
+    show_table(columns, rows, cut=("who", "about", "why"), spare=("about",))

@@ -7,7 +7,7 @@ import click
 from nottwice.cli.inputs.deployed import named_ledger
 from nottwice.cli.inputs.options import by_option, login_name, why_option
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
-from nottwice.cli.render.output import show_json, show_line
+from nottwice.cli.render.output import show_command, show_json, show_line
 from nottwice.graphs.cancel import cancel as cancel_run
 from nottwice.views.outcomes import Cancelled
 from nottwice.views.runs import find_run, view_of
@@ -41,4 +41,4 @@ def cancel(settings: Settings, run_id: str, by: str | None, why: str) -> None:
             show_line(f"Run {safe(name)} is aborted, and so are its children.")
         else:
             show_line(f"Run {safe(name)} is driven by a process, which stops before its next node.")
-            show_line(f"See: {safe(settings.command('show', name))}")
+            show_command("See:", settings.command("show", name))

@@ -20,7 +20,7 @@ from nottwice.cli.inputs.options import by_option, json_option, login_name, why_
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.render import case as cases
 from nottwice.cli.render.output import show_json, show_line, show_note
-from nottwice.errors import DecisionConflict, UsageError
+from nottwice.errors import UsageError
 from nottwice.guard import registry
 from nottwice.guard.ledger import Ledger
 from nottwice.model.asked import UNDO
@@ -85,6 +85,18 @@ class Wish:
     why: str | None
     holder_stopped: bool
     shown_version: int | None
+
+
+NO_WISH: dict[str, Any] = {
+    "verb": None,
+    "result_text": None,
+    "text": None,
+    "by": None,
+    "why": None,
+    "holder_stopped": False,
+    "shown_version": None,
+}
+"""The options of a decision that a person is asked for."""
 
 
 @click.command(cls=Command, help=_HELP)
@@ -219,12 +231,9 @@ def _write(ledger: Ledger, case: Case, tool: Tool | None, wish: Wish) -> Review:
     shown = review.version if wish.shown_version is None else wish.shown_version
     by, why = wish.by or "", wish.why or ""
     if wish.verb == UNDO:
-        if shown != review.version:
-            raise DecisionConflict(
-                f"Review {review.review_id} has changed since it was shown. Nothing was changed. "
-                f"Look at it again: nottwice decide {review.review_id}"
-            )
-        return decisions.undo(ledger.store, ledger.clock, review.review_id, by=by, why=why)
+        return decisions.undo(
+            ledger.store, ledger.clock, review.review_id, by=by, why=why, shown_version=shown
+        )
     result = None if wish.result_text is None else parse_result(wish.result_text)
     if tool is None and wish.verb == Verb.HAPPENED.value and wish.result_text is not None:
         decisions.check_schema(case.result_schema, result)

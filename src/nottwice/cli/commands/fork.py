@@ -6,7 +6,7 @@ import click
 
 from nottwice.cli.inputs.deployed import ledger_for, need_app
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
-from nottwice.cli.render.output import show_json, show_line
+from nottwice.cli.render.output import show_command, show_json, show_line
 from nottwice.views.outcomes import Forked
 from nottwice.views.runs import find_run, load_run, view_of
 from nottwice.views.text import safe
@@ -46,4 +46,4 @@ def fork(settings: Settings, run_id: str, to: str, at: int | None) -> None:
             show_json(Forked(ledger=ledger.location, run=run_view, next=command))
         else:
             show_line(f"Run {safe(to)} begins where {safe(run.run_id)} was.")
-            show_line(f"Next: {safe(command)}")
+            show_command("Next:", command)

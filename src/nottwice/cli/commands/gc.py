@@ -9,13 +9,13 @@ import click
 from nottwice.cli.inputs.application import load_application
 from nottwice.cli.inputs.options import by_option, dry_run_option, login_name
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
-from nottwice.cli.render.output import show_json, show_line, show_note, show_table
+from nottwice.cli.render.output import show_command, show_json, show_line, show_note, show_table
 from nottwice.cli.render.ticker import Ticker
 from nottwice.engine.upkeep.retention import RemovalReport, RemovedRun
 from nottwice.guard.upkeep.retention import remove_expired
 from nottwice.model.retention import Retention
 from nottwice.views.outcomes import removal_view
-from nottwice.views.text import safe, utc_text
+from nottwice.views.text import local_text
 
 MOST_ROWS = 20
 _PERIODS = [field.name for field in fields(Retention)]
@@ -111,7 +111,11 @@ def _retention(older_than: str | None, pairs: tuple[str, ...]) -> Retention:
 def _show(removed: RemovalReport, settings: Settings, *, has_application: bool) -> None:
     if removed.named:
         columns = ("run", "ended", "as", "calls that go", "left", "next part")
-        show_table(columns, [_cells(run) for run in removed.named[:MOST_ROWS]])
+        show_table(
+            columns,
+            [_cells(run) for run in removed.named[:MOST_ROWS]],
+            spare=("next part", "left"),
+        )
         more = removed.runs - MOST_ROWS
         if more > 0:
             show_line(f"… and {more} more")
@@ -119,7 +123,7 @@ def _show(removed: RemovalReport, settings: Settings, *, has_application: bool) 
     show_line(f"Looked at {removed.families} runs: {_counts(removed)} {would}.")
     if removed.still_open:
         command = settings.command("reviews")
-        show_line(f"{removed.still_open} are old enough and still open: {safe(command)}")
+        show_command(f"{removed.still_open} are old enough and still open:", command)
     if removed.unknown_tools:
         names = ", ".join(f"{name} ({count})" for name, count in removed.unknown_tools.items())
         wants = "does not declare them" if has_application else "is not named with --app"
@@ -134,7 +138,7 @@ def _progress_text(removed: RemovalReport) -> str:
 
 
 def _cells(run: RemovedRun) -> tuple[object, ...]:
-    ended, due = utc_text(run.ended_at), utc_text(run.due_at)
+    ended, due = local_text(run.ended_at), local_text(run.due_at)
     day = (ended or "")[:10]
     return run.run_id, day, run.ended_as, run.calls, run.calls_left, (due or "")[:10] or None
 

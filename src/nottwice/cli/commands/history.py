@@ -9,7 +9,7 @@ import click
 from nottwice.cli.inputs.deployed import named_ledger
 from nottwice.cli.inputs.options import all_option
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
-from nottwice.cli.render.output import show_json, show_line, show_table
+from nottwice.cli.render.output import show_command, show_json, show_line, show_table
 from nottwice.views.graphs import (
     History,
     StateAt,
@@ -19,7 +19,7 @@ from nottwice.views.graphs import (
     state_at,
 )
 from nottwice.views.runs import find_run
-from nottwice.views.text import safe, utc_text
+from nottwice.views.text import local_text, local_zone, safe
 
 MOST_ROWS = 50
 
@@ -87,16 +87,17 @@ def _show_versions(found: History, settings: Settings, *, show_all: bool) -> Non
     earlier = len(found.checkpoints) - len(shown)
     if earlier:
         command = settings.command("history --all", found.run_id)
-        show_line(f"… and {earlier} earlier: {safe(command)}")
-    rows = [(one.version, utc_text(one.at), one.after) for one in shown]
-    show_table(("version", "saved (UTC)", "after"), rows)
+        show_command(f"… and {earlier} earlier:", command)
+    zone = local_zone(shown[-1].at)
+    rows = [(one.version, local_text(one.at, zone), one.after) for one in shown]
+    show_table(("version", f"saved ({zone})", "after"), rows, cut=("after",))
 
 
 def _show_state(found: StateAt) -> None:
     node = safe(found.node or "none, finished")
     show_line(f"Version {found.version} of run {safe(found.run_id)}; next node: {node}")
     for line in json.dumps(found.state, ensure_ascii=False, indent=2).splitlines():
-        show_line(safe(line))
+        show_line(safe(line), whole=True)
 
 
 def _show_changes(found: StateDifference) -> None:

@@ -10,7 +10,7 @@ import click
 from nottwice.cli.inputs.application import need_application
 from nottwice.cli.inputs.deployed import named_ledger
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
-from nottwice.cli.render.output import show_json, show_line, show_table
+from nottwice.cli.render.output import show_command, show_json, show_line, show_table
 from nottwice.errors import DecisionConflict
 from nottwice.guard import registry
 from nottwice.guard.ledger import Ledger
@@ -89,11 +89,11 @@ def _show(report: RecheckReport, settings: Settings) -> None:
         )
         for one in report.rechecked
     ]
-    show_table(("review", "run", "call", "answer"), rows)
+    show_table(("review", "run", "call", "answer"), rows, cut=("call",), wrap=("answer",))
     show_line()
     for one in report.rechecked:
         if one.resolved:
             run_id = safe(repr(one.review.run_id))
             show_line(f"Open run {run_id} again to continue: run your program.")
     if report.open:
-        show_line(f"Still open: {report.open}. See: {safe(settings.command('reviews'))}")
+        show_command(f"Still open: {report.open}. See:", settings.command("reviews"))

@@ -2,47 +2,124 @@
 
 from __future__ import annotations
 
+import contextlib
+from typing import Any
+
 import click
 
+from nottwice.cli.commands.decide import NO_WISH, decide
 from nottwice.cli.inputs.deployed import named_ledger
-from nottwice.cli.inputs.options import all_option
+from nottwice.cli.inputs.options import all_option, read_since
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
-from nottwice.cli.render.output import show_json, show_line, show_table
-from nottwice.views.reviews import ReviewList, ReviewView, list_reviews
+from nottwice.cli.render.case import can_ask
+from nottwice.cli.render.output import show_command, show_json, show_line, show_table
+from nottwice.model.records import frozen_record
+from nottwice.model.tool import parse_duration
+from nottwice.views.reviews import DANGER, ReviewList, ReviewView, list_reviews
 from nottwice.views.text import age_text, safe, shorten
 
 FOUND_SOMETHING = 3
+WALKING = "d: look and decide, n: next, q: stop"
 
 
 @click.command(cls=Command)
 @all_option("Also those that are closed or used.")
 @click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    type=click.Choice([kind.value for kind in DANGER]),
+    help="Only reviews of this kind; can be given several times.",
+)
+@click.option("--tool", metavar="NAME", help="Only reviews about calls of this tool.")
+@click.option("--since", metavar="WHEN", help="Only opened since: 24h ago, or 2026-11-05T08:00.")
+@click.option("--walk", is_flag=True, help="Go through the open ones, and decide or skip each.")
+@click.option(
     "--fail-if-open", is_flag=True, help="End with exit code 3 if a review is still undecided."
+)
+@click.option(
+    "--fail-if-older",
+    metavar="DURATION",
+    help="End with exit code 3 if one has been undecided for longer, such as 1h.",
 )
 @common_options
 @pass_settings
 @click.pass_context
-def reviews(context: click.Context, settings: Settings, show_all: bool, fail_if_open: bool) -> None:
+def reviews(context: click.Context, settings: Settings, /, **given: Any) -> None:
     """List what waits for a person: reviews that are open, or decided and not used yet.
 
     A review is opened when an effect may or may not have happened and only a person can tell, or
     when the code no longer asks for effects that are in the ledger. The run makes no new effect
     until a person decides. Questions (nt.ask) and calls that need approval (approve=True) are
-    reviews, too; they hold back only the code that asked.
+    reviews, too; they hold back only the code that asked. The most dangerous come first, then the
+    oldest.
+
+    With --walk each open review is shown in turn. One letter decides it, skips it or stops.
 
     \b
     Examples:
       nottwice reviews
+      nottwice reviews --kind 'in doubt' --tool refund --since 24h
+      nottwice reviews --walk
       nottwice reviews --fail-if-open      # for a monitor: exit code 3 if a person is needed
+      nottwice reviews --fail-if-older 1h  # for cron
     """
+    asked = Asked(**given)
+    older = None
+    if asked.fail_if_older is not None:
+        older = parse_duration(asked.fail_if_older, what="--fail-if-older")
+    if asked.walk and (settings.as_json or not can_ask()):
+        raise click.UsageError("--walk asks you about each review: use it in a terminal.")
     with named_ledger(settings) as ledger:
-        found = list_reviews(ledger, over=show_all)
+        now = ledger.clock.now()
+        found = list_reviews(
+            ledger,
+            over=asked.show_all,
+            kinds=asked.kinds,
+            tool=asked.tool,
+            since=None if asked.since is None else read_since(asked.since, now=now),
+        )
     if settings.as_json:
         show_json(found)
+    elif asked.walk:
+        _walk(context, found)
     else:
         _show(found, settings)
-    if fail_if_open and found.open:
+    undecided = [one for one in found.reviews if one.is_open]
+    too_old = older is not None and any(found.now - one.opened_at > older for one in undecided)
+    if too_old or (asked.fail_if_open and undecided):
         context.exit(FOUND_SOMETHING)
+
+
+@frozen_record(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the command line asks for."""
+
+    show_all: bool
+    kinds: tuple[str, ...]
+    tool: str | None
+    since: str | None
+    walk: bool
+    fail_if_open: bool
+    fail_if_older: str | None
+
+
+def _walk(context: click.Context, found: ReviewList) -> None:
+    """Show each open review, and let a key decide what happens with it."""
+    undecided = [review for review in found.reviews if review.is_open]
+    for number, review in enumerate(undecided, 1):
+        about = shorten(review.title or review.subject, 120)
+        age = age_text(found.now - review.opened_at)
+        show_line(f"{number} of {len(undecided)}: {review.kind.value}, {age}", style="bold")
+        show_line(f"  {about} in run {safe(review.run_id)}")
+        key = click.prompt(WALKING, type=click.Choice(["d", "n", "q"]), default="n", err=True)
+        if key == "q":
+            break
+        if key == "d":
+            # Without a decision it ends with its exit code for that. The walk continues.
+            with contextlib.suppress(click.exceptions.Exit):
+                context.invoke(decide, review_id=review.review_id, **NO_WISH)
+    show_line("That was all." if undecided else "Nothing waits for a person.")
 
 
 def _show(found: ReviewList, settings: Settings) -> None:
@@ -56,17 +133,18 @@ def _show(found: ReviewList, settings: Settings) -> None:
             review.status.value,
             review.run_id,
             shorten(review.title or review.subject, 80),
-            age_text(found.now - review.opened_at),
+            age_text(found.now - review.opened_at).removesuffix(" ago"),
             _outcome_of(review),
         )
         for review in found.reviews
     ]
-    show_table(("review", "kind", "status", "run", "about", "opened", "decision"), rows)
+    columns = ("review", "kind", "status", "run", "about", "age", "decision")
+    show_table(columns, rows, cut=("about", "decision"), spare=("status",))
     undecided = [review for review in found.reviews if review.is_open]
     if undecided:
         show_line()
         words = f"decide {undecided[0].review_id}"
-        show_line(f"Look at one and decide: {safe(settings.command(words))}")
+        show_command("Look at one and decide:", settings.command(words))
     elif any(review.is_pending for review in found.reviews):
         show_line()
         show_line("A decision is used when your program opens the run again.")

@@ -9,14 +9,15 @@ import click
 from nottwice.cli.inputs.deployed import ledger_for, named_ledger, need_app
 from nottwice.cli.inputs.options import all_option
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
-from nottwice.cli.render.output import show_json, show_line, show_table
+from nottwice.cli.render.output import show_command, show_json, show_line, show_table
 from nottwice.model.labels import parse_tag, read_labels
-from nottwice.views.runs import MOST_ROWS, STATES, RunList, WaitView, show_runs
-from nottwice.views.text import age_text, safe, shorten
+from nottwice.views.runs import MOST_ROWS, STATES, RunList, RunView, WaitView, show_runs
+from nottwice.views.text import age_text, shorten
 from nottwice.views.versions import VersionList, VersionRow, list_versions
 from nottwice.views.waits import wait_text
 
 MOST_WAITS = 2
+WHY = "waits for, or error"
 
 
 @click.command(cls=Command)
@@ -102,19 +103,24 @@ def _show(found: RunList, prefix: str, settings: Settings) -> None:
             run.graph,
             age_text(found.now - run.updated_at),
             run.holder,
-            _waits_text(run.waits, found.decided),
+            _waits_text(run.waits, found.decided) or _error_text(run),
         )
         for run in found.runs
     ]
-    show_table(("run", "state", "graph", "changed", "holder", "waits for"), rows)
+    columns = ("run", "state", "graph", "changed", "holder", WHY)
+    show_table(columns, rows, cut=("graph", WHY), spare=("holder", "graph"))
     if found.omitted:
-        show_line(f"… and {found.omitted} more: {safe(settings.command('runs --all', prefix))}")
+        show_command(f"… and {found.omitted} more:", settings.command("runs --all", prefix))
 
 
 def _waits_text(waits: tuple[WaitView, ...], decided: Collection[str]) -> str | None:
     shown = [shorten(wait_text(wait, decided=decided), 60) for wait in waits[:MOST_WAITS]]
     more = [f"{len(waits) - MOST_WAITS} more"] if len(waits) > MOST_WAITS else []
     return ", ".join([*shown, *more]) or None
+
+
+def _error_text(run: RunView) -> str | None:
+    return None if run.failure is None else shorten(run.failure, 120)
 
 
 def _show_versions(settings: Settings, *, prefix: str, graph: str | None) -> None:
@@ -147,7 +153,8 @@ def _show_version_table(found: VersionList, *, known: bool) -> None:
         )
         for version in found.versions
     ]
-    show_table(("graph", "open", "oldest", "how they stand", "taken by", "safe to remove"), rows)
+    columns = ("graph", "open", "oldest", "how they stand", "taken by", "safe to remove")
+    show_table(columns, rows, wrap=("how they stand", "safe to remove"))
     if not known:
         show_line("Name the deployed code to see more: --app module:app.")
 

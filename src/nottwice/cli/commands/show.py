@@ -10,6 +10,7 @@ from nottwice.cli.inputs.deployed import named_ledger
 from nottwice.cli.inputs.options import all_option
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.render.output import (
+    show_command,
     show_facts,
     show_how_to_resume,
     show_json,
@@ -26,15 +27,14 @@ from nottwice.views.details import MOST_CALLS, RunDetails, look_into
 from nottwice.views.graphs import ToldView
 from nottwice.views.reviews import ReviewView
 from nottwice.views.runs import INTERRUPTED, find_run
-from nottwice.views.text import safe, shorten, utc_text
+from nottwice.views.text import local_text, local_zone, moment_text, safe, shorten
 from nottwice.views.waits import Reason, reasons_of, resume_command, wait_text
 
 MOST_OPENINGS = 20
 DATE_CHARACTERS = len("2026-01-31")
 
 # One row of the timeline; what happened comes last, because it is the longest.
-COLUMNS = ("when (UTC)", "status", "took", "class", "what")
-Row = tuple[str, str, str, str, str]
+Row = tuple[float, str, str, str, str]
 
 
 @click.command(cls=Command)
@@ -106,8 +106,8 @@ def _show_summary(details: RunDetails) -> None:
             ("version", run.version if run.graph is None else None),
             *(("migrated", text) for text in details.migrated),
             ("ledger", details.ledger),
-            ("started", f"{utc_text(run.started_at)} UTC"),
-            ("changed", f"{utc_text(run.updated_at)} UTC"),
+            ("started", moment_text(run.started_at)),
+            ("changed", moment_text(run.updated_at)),
             ("opened", "once" if run.opened == 1 else f"{run.opened} times"),
             ("holder", holder),
             ("tags", ", ".join(tag_text(*tag) for tag in run.tags.items()) or None),
@@ -159,17 +159,19 @@ def _show_openings(details: RunDetails) -> None:
         return
     if len(details.openings) > MOST_OPENINGS:
         show_line(f"… and {len(details.openings) - MOST_OPENINGS} openings before")
+    zone = local_zone(openings[-1].began_at)
     rows = [
         (
-            utc_text(one.began_at),
-            utc_text(one.ended_at),
+            local_text(one.began_at, zone),
+            local_text(one.ended_at, zone),
             None if one.ended is None else one.ended.value,
             one.receipts,
             one.holder,
         )
         for one in openings
     ]
-    show_table(("opened (UTC)", "until", "ended", "receipts used", "by"), rows)
+    columns = (f"opened ({zone})", "until", "ended", "receipts used", "by")
+    show_table(columns, rows, cut=("by",), spare=("receipts used",))
     show_line()
 
 
@@ -187,7 +189,7 @@ def _show_nodes(details: RunDetails) -> None:
         (node.node, node.status, node.visits or "", shorten(node.error or "", 120))
         for node in details.nodes
     ]
-    show_table(("node", "status", "visits", "error"), rows)
+    show_table(("node", "status", "visits", "error"), rows, cut=("error",))
 
 
 _LIVES = {
@@ -221,15 +223,15 @@ def _show_next(details: RunDetails, reasons: list[Reason], commands: CommandLine
     """Say how the run continues, with the command to type."""
     undecided = [one for one in details.pending_reviews if one.is_open]
     for review in undecided:
-        show_line(f"Decide with: {safe(commands.command(f'decide {review.review_id}'))}")
+        show_command("Decide with:", commands.command(f"decide {review.review_id}"))
     for reason in reasons:
         match reason.kind:
             case WaitKind.EVENT if reason.command is not None:
-                show_line(f"Send it with: {safe(reason.command)}")
+                show_command("Send it with:", reason.command)
             case WaitKind.REVIEW if reason.run_id != details.run.run_id:
                 show_line(f"Its child run {safe(reason.run_id)} waits for {safe(reason.text)}")
                 if reason.command is not None:
-                    show_line(f"Decide with: {safe(reason.command)}")
+                    show_command("Decide with:", reason.command)
     stopped = details.run.state in (INTERRUPTED, RunStatus.FAILED.value)
     resumable = stopped or details.waits_for or reasons
     if resumable and not undecided:
@@ -240,13 +242,17 @@ def _show_timeline(details: RunDetails, commands: CommandLine) -> None:
     omitted = sum(details.omitted.values())
     if omitted:
         command = commands.command("show --all", details.run.run_id)
-        show_line(f"… and {omitted} more, mostly earlier: {safe(command)}")
+        show_command(f"… and {omitted} more, mostly earlier:", command)
     rows = list(_timeline(details))
-    if len({row[0][:DATE_CHARACTERS] for row in rows}) == 1:
-        # The day is in the summary; what happened needs the room.
-        rows = [(row[0][DATE_CHARACTERS + 1 :], *row[1:]) for row in rows]
     if rows:
-        show_table(COLUMNS, rows)
+        zone = local_zone(rows[-1][0])
+        times = [local_text(row[0], zone) or "" for row in rows]
+        if len({time[:DATE_CHARACTERS] for time in times}) == 1:
+            # The day is in the summary; what happened needs the room.
+            times = [time[DATE_CHARACTERS + 1 :] for time in times]
+        columns = (f"when ({zone})", "status", "took", "class", "what")
+        shown = [(time, *row[1:]) for time, row in zip(times, rows, strict=True)]
+        show_table(columns, shown, wrap=("what",), spare=("class", "took"))
     else:
         show_line("Nothing was recorded in this run.")
 
@@ -267,12 +273,12 @@ def _timeline(details: RunDetails) -> Iterator[Row]:
         if isinstance(what, ToldView):
             taken = "" if what.received_by is None else ", taken"
             text = f"event {what.name} from {what.sent_by}{taken}: {what.json}"
-            yield (utc_text(at) or "", "", "", "", shorten(text, 240))
+            yield (at, "", "", "", shorten(text, 240))
             continue
         first = what.attempts[0]
         if first.holder_id != holder_id:
             before = "process" if holder_id is None else "another process continued:"
-            yield (utc_text(at) or "", "", "", "", f"{before} {first.holder}")
+            yield (at, "", "", "", f"{before} {first.holder}")
         holder_id = what.last.holder_id
         yield _call_row(what)
         yield from _detail_rows(what, [reviews[review_id] for review_id in what.reviews])
@@ -284,14 +290,14 @@ def _step_row(step: StepView) -> Row:
     if step.failure is not None:
         name += f": {step.failure.error_type}"
     took = _took(step.started_at, step.finished_at)
-    return (utc_text(step.started_at) or "", step.status.value, took, "", shorten(name))
+    return (step.started_at, step.status.value, took, "", shorten(name))
 
 
 def _call_row(call: CallView) -> Row:
     inside = "" if call.step == ROOT_NODE else "  "
     repeated = f" again: {call.label}" if call.label is not None else ""
     return (
-        utc_text(call.started_at) or "",
+        call.started_at,
         call.status.value,
         _took(call.started_at, call.finished_at),
         call.replay_class.value,
@@ -322,7 +328,7 @@ def _detail_rows(call: CallView, reviews: list[ReviewView]) -> Iterator[Row]:
         details += _review_details(review)
     details.sort(key=lambda detail: detail[0])
     for at, text in details:
-        yield (utc_text(at) or "", "", "", "", f"{indent}{shorten(text, 400)}")
+        yield (at, "", "", "", f"{indent}{shorten(text, 400)}")
 
 
 def _attempts(call: CallView) -> Iterator[tuple[float, str]]:
@@ -343,7 +349,7 @@ def _outcome(call: CallView) -> Iterator[tuple[float, str]]:
     if call.failure is not None:
         yield at, f"attempt {last.attempt}, {last.outcome}: {call.failure}"
     if call.retry_at is not None:
-        yield at, f"another attempt is due at {utc_text(call.retry_at)}"
+        yield at, f"another attempt is due at {moment_text(call.retry_at)}"
     if call.settled_by is not None:
         yield at, f"settled by {call.settled_by}"
     if call.key is not None:

@@ -9,7 +9,7 @@ from nottwice.cli.inputs.settings import Settings
 from nottwice.cli.render.output import show_facts, show_json, show_line
 from nottwice.model.tally import DECIDED
 from nottwice.views.overview import Overview, look_over
-from nottwice.views.text import count_text, safe, utc_text
+from nottwice.views.text import count_text, safe, second_text
 
 UNREADABLE = 3
 
@@ -42,19 +42,20 @@ def _show(overview: Overview) -> None:
     show_line()
     show_line("Next", style="bold")
     for hint in overview.hints:
-        show_line(f"  {safe(hint.command)}")
+        show_line(f"  {safe(hint.command)}", whole=True)
         show_line(f"      {safe(hint.reason)}", style="dim")
 
 
 def _copy_text(overview: Overview) -> str | None:
     """That the ledger may have lost changes; None if it is not a copy."""
-    made = (utc_text(overview.copied_at) or "").partition(".")[0]
+    copied_at = overview.copied_at
+    made = None if copied_at is None else second_text(copied_at)
     if overview.failover:
         return (
-            f"{overview.failover}; the last change in it is from {made} UTC. Its runs are held "
+            f"{overview.failover}; the last change in it is from {made}. Its runs are held "
             "until the processes that worked on them vouch for them, or a person decides"
         )
-    return f"made at {made} UTC; its runs are held until a person decides" if made else None
+    return f"made at {made}; its runs are held until a person decides" if made else None
 
 
 _WAITED_FOR = {

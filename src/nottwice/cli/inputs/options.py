@@ -5,9 +5,13 @@ from __future__ import annotations
 import getpass
 import os
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any, TypeVar
 
 import click
+
+from nottwice.errors import InvalidTool
+from nottwice.model.tool import parse_duration
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -76,3 +80,19 @@ def login_name() -> str:
     except (OSError, KeyError, ImportError):
         # A container may run under a number that has no name.
         return f"uid {os.getuid()}"
+
+
+def read_since(text: str, *, now: float) -> float:
+    """A moment from how long ago it was, or from a date, in local time unless it says otherwise."""
+    try:
+        return now - parse_duration(text, what="--since")
+    except InvalidTool:
+        pass
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise click.UsageError(
+            f"--since {text!r} is neither a time ago, such as 24h or 7d, nor a date, such as "
+            "2026-11-05 or 2026-11-05T08:00."
+        ) from None
+    return moment.timestamp()

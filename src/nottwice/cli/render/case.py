@@ -23,7 +23,7 @@ from nottwice.reviews.decide import check_schema
 from nottwice.views.calls import EvidenceView
 from nottwice.views.outcomes import shown_case
 from nottwice.views.reviews import CaseView, DecisionView
-from nottwice.views.text import safe, shorten, utc_text
+from nottwice.views.text import moment_text, safe, shorten
 
 LATER = "later"
 MOST_ARGUMENT_CHARACTERS = 2000
@@ -41,14 +41,14 @@ def show_case(ledger: Ledger, case: CaseView, settings: Settings) -> None:
         (
             ("run", review.run_id),
             ("why", case.asked.text if isinstance(case.asked, Question) else review.summary),
-            ("since", f"{utc_text(review.opened_at)} UTC"),
+            ("since", moment_text(review.opened_at)),
             *_call_facts(case),
             ("decided", _decided_text(review.decision)),
         ),
     )
     _show_what_is_asked(case)
     if case.evidence:
-        evidence = ((f"{utc_text(item.at)}", _evidence_text(item)) for item in case.evidence)
+        evidence = ((moment_text(item.at) or "", _evidence_text(item)) for item in case.evidence)
         show_facts("Evidence", evidence)
     _show_choices(case, commands)
 
@@ -178,7 +178,7 @@ def _row_facts(case: CaseView) -> Iterator[tuple[str, object]]:
         return
     yield "class", call.replay_class.value
     yield "status", call.status.value
-    yield "started", f"{utc_text(call.started_at)} UTC, attempt {call.last.attempt}"
+    yield "started", f"{moment_text(call.started_at)}, attempt {call.last.attempt}"
     yield "key", call.key
     yield "again", call.label
     if call.failure is not None:
@@ -198,7 +198,7 @@ def _decided_text(decision: DecisionView | None) -> str | None:
     if decision is None:
         return None
     result = "" if decision.result is None else f", result {shorten(decision.result.json)}"
-    when = f"{utc_text(decision.at)} UTC"
+    when = moment_text(decision.at)
     because = f", because: {decision.why}" if decision.why else ""
     return f"{decision.verb.value} by {decision.by} at {when}{result}{because}"
 
@@ -227,4 +227,4 @@ def _show_choices(case: CaseView, commands: list[str]) -> None:
     if not can_ask():
         show_line("Type one of:", style="bold")
         for command in commands:
-            show_line(f"  {safe(command)}")
+            show_line(f"  {safe(command)}", whole=True)

@@ -11,7 +11,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -45,12 +45,34 @@ _STYLES = {
 }
 
 
-def show_line(text: str = "", *, style: str | None = None) -> None:
-    """Print one line that is our own text; what came from elsewhere must be safe already."""
-    if _on_terminal():
-        _print_styled(text, style, sys.stdout)
-    else:
+def show_line(text: str = "", *, style: str | None = None, whole: bool = False) -> None:
+    """Print one line that is our own text; what came from elsewhere must be safe already.
+
+    A terminal that is too narrow gets it in several lines, broken between words. ``whole``: it is
+    to be copied, so it stays one line, which the terminal breaks where it likes.
+    """
+    if not _on_terminal():
         _write(text)
+        return
+    console = _console(sys.stdout)
+    indent = len(text) - len(text.lstrip())
+    if whole or indent >= console.width:
+        _print_styled(text, style, sys.stdout)
+        return
+    from rich.padding import Padding
+    from rich.text import Text
+
+    console.print(Padding(Text(text.strip(), style=style or ""), (0, 0, 0, indent)))
+
+
+def show_command(what_for: str, command: str) -> None:
+    """Print a command to type, and before it what it is for: on one line if both fit."""
+    command = safe(command)
+    line = f"{what_for} {command}"
+    if _on_terminal() and cell_width(line) > _console(sys.stdout).width:
+        show_line(what_for)
+        line = f"  {command}"
+    show_line(line, whole=True)
 
 
 def show_progress(text: str, *, style: str | None = None) -> None:
@@ -81,11 +103,22 @@ def show_facts(title: str, facts: Iterable[tuple[str, object]], *, style: str = 
     _console(sys.stdout).print(grid)
 
 
-def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print rows under their headings; in a pipe nothing is cut or wrapped."""
+def show_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    cut: Collection[str] = (),
+    wrap: Collection[str] = (),
+    spare: Sequence[str] = (),
+) -> None:
+    """Print rows under their headings; in a pipe nothing is cut, wrapped or left out.
+
+    On a terminal, a row is one line. ``cut``, ``wrap`` and ``spare`` name the columns that give way
+    if it is narrow; see ``fit``.
+    """
     shown = [[safe("" if cell is None else cell) for cell in row] for row in rows]
     if _on_terminal():
-        _show_rich_table(columns, shown)
+        _show_rich_table(columns, shown, cut=cut, wrap=wrap, spare=spare)
         return
     widths = [
         max(len(column), *(len(row[index]) for row in shown), 0)
@@ -105,7 +138,7 @@ def show_json(view: Any) -> None:
 def show_how_to_resume(command: str | None) -> None:
     """Say what resumes a run: a command, or the user's own program."""
     if command is not None:
-        show_line(f"Resume with: {safe(command)}")
+        show_command("Resume with:", command)
     else:
         show_line("Run your program again: it opens the run and continues it.")
 
@@ -144,6 +177,13 @@ def _on_terminal() -> bool:
     return sys.stdout.isatty()
 
 
+def cell_width(text: str) -> int:
+    """How many columns of a terminal the text takes."""
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
 def _console(stream: TextIO) -> Console:
     from rich.console import Console
 
@@ -160,13 +200,33 @@ def _write(text: str) -> None:
     click.echo(encodable(text, sys.stdout))
 
 
-def _show_rich_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+def _show_rich_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    cut: Collection[str],
+    wrap: Collection[str],
+    spare: Sequence[str],
+) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
+    from nottwice.cli.render.fitting import GAP, fit
+
+    console = _console(sys.stdout)
+    fitted = fit(columns, rows, width=console.width, cut=cut, wrap=wrap, spare=spare)
+    table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold")
+    for one in fitted:
+        table.add_column(
+            columns[one.index],
+            min_width=one.width,
+            max_width=one.width,
+            no_wrap=not one.wraps,
+            overflow="fold" if one.wraps else "ellipsis",
+        )
     for row in rows:
-        table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
-    _console(sys.stdout).print(table)
+        cells = (row[one.index] for one in fitted)
+        table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in cells))
+    # A row of long ids may be wider than the terminal. The terminal wraps it; nothing is cut.
+    console.width = max(console.width, sum(one.width + GAP for one in fitted))
+    console.print(table)

@@ -9,7 +9,7 @@ import click
 from nottwice.cli.inputs.deployed import ledger_for, need_app
 from nottwice.cli.inputs.json_input import parse_json, text_of
 from nottwice.cli.inputs.settings import Settings
-from nottwice.cli.render.output import show_json, show_line
+from nottwice.cli.render.output import show_command, show_json, show_line
 from nottwice.errors import NoLedger
 from nottwice.graphs.app import App
 from nottwice.graphs.declare import Graph
@@ -38,12 +38,12 @@ def enqueue_runs(
             (run_id,) = inputs
             state = "is queued" if new else f"existed already: {view_of(ledger, run_id).state}"
             show_line(f"Run {safe(run_id)} of {newest.id} {state}.")
-            show_line(f"See: {safe(settings.command('show', run_id))}")
+            show_command("See:", settings.command("show", run_id))
         else:
             known = f"; {len(inputs) - new} existed already" if new < len(inputs) else ""
             show_line(f"{new} runs of {newest.id} are queued{known}.")
-            show_line(f"See: {safe(settings.command('runs --state queued'))}")
-        show_line(f"A worker starts queued runs: {safe(settings.commands().worker())}")
+            show_command("See:", settings.command("runs --state queued"))
+        show_command("A worker starts queued runs:", settings.commands().worker())
 
 
 def _open_ledger(settings: Settings, app: App, graph: Graph[Any], inputs: dict[str, Any]) -> Ledger:

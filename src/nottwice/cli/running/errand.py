@@ -15,9 +15,9 @@ from nottwice.cli.inputs.settings import Settings
 from nottwice.cli.render.agent import agent_facts
 from nottwice.cli.render.output import (
     output_to_stderr,
+    show_command,
     show_facts,
     show_json,
-    show_line,
     show_note,
     show_progress,
 )
@@ -34,7 +34,7 @@ from nottwice.views.commands import CommandLine
 from nottwice.views.details import abort_text
 from nottwice.views.graphs import GraphProgress, progress_of
 from nottwice.views.outcomes import RunOutcome
-from nottwice.views.text import safe, shorten
+from nottwice.views.text import shorten
 from nottwice.views.waits import Reason, reasons_of
 
 FAILED = 1
@@ -186,7 +186,7 @@ def _show(
         ),
     )
     for number, command in enumerate(commands):
-        show_line(f"{'Next' if number == 0 else 'Then'}: {safe(command)}")
+        show_command(f"{'Next' if number == 0 else 'Then'}:", command)
 
 
 def _reason_text(reason: Reason, run_id: str) -> str:

@@ -165,8 +165,11 @@ def _record(
     try:
         if closes_as is not None:
             closing = yield from blocking.closing_reviews(session, row, by=closes_as)
+        ends = session.ends_with(row)
         running = RunUpdate(RunStatus.RUNNING, session.clock.now()) if closing else None
-        yield from session.commit(calls=(write,), reviews=closing, run=running)
+        yield from session.commit(calls=(write,), reviews=closing, run=ends or running)
+        if ends is not None:
+            session.end_is_written()
     except Outdated as error:
         if not closing:
             # Only the holder writes rows, so something else changed this one. Never look and rerun.

@@ -46,10 +46,13 @@ def failure_error(tool: Tool, row: CallRow) -> ToolFailure:
     kind = _OWN_FAILURES.get(failure.error_type, kinds[failure.failure_class])
     what = failure.message if own_words else f"{failure.error_type}: {failure.message}"
     effect = " and took no effect" if tool.replay_class.effectful else ""
+    asked = failure.retry_after_seconds
     return kind(
         f"{tool.name} failed{tried}{effect}: {what}",
         call_id=row.call_id,
         error_type=failure.error_type,
         detail=failure.message,
         attempts=row.attempt,
+        # What the upstream asked for, if it did; a host waits that long (P302).
+        **({} if asked is None else {"retry_in": asked}),
     )

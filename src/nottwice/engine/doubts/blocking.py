@@ -172,22 +172,23 @@ def refused_by(session: Session, reviews: Sequence[Review], refused: CallRow) ->
 
 def _what(session: Session, review: Review, row: CallRow | None) -> str:
     """Say in one sentence what the review is about."""
+    run_id = review.identity.workflow_id
     if review.kind is ReviewKind.QUESTION:
         options = options_of(review)
         answers = f" Answers: {', '.join(options)}." if options else ""
-        return f"Run {session.run_id!r} asks: {review.summary}{answers}"
+        return f"Run {run_id!r} asks: {review.summary}{answers}"
     if review.kind in (
         ReviewKind.APPROVAL,
         ReviewKind.BUDGET,
         ReviewKind.RESTORED,
         ReviewKind.CORRUPT,
     ):
-        return f"Run {session.run_id!r}: {review.summary}."
+        return f"Run {run_id!r}: {review.summary}."
     call = call_text(row) if row else review.identity.tool_name
     tool = session.find_tool(review.identity.tool_name)
     if row is not None and tool is not None and tool.title is not None:
         call = f"{fill(tool.title, values.decode_object(row.args_json))}: {call}"
-    return f"{call} in run {session.run_id!r}: {review.summary}."
+    return f"{call} in run {run_id!r}: {review.summary}."
 
 
 def _where_to_look(session: Session, review: Review, row: CallRow | None) -> str:

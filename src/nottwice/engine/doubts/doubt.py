@@ -15,6 +15,7 @@ from nottwice.engine.calls.in_flight import living
 from nottwice.engine.calls.invocation import Invocation
 from nottwice.engine.hiding import hide
 from nottwice.engine.session import Session
+from nottwice.errors import RunWaits
 from nottwice.model.call import CallRow
 from nottwice.model.decision import Answer, DoubtVerdict, Facts, Settle
 from nottwice.model.decision import Attempt as AttemptLife
@@ -104,6 +105,33 @@ class Doubt:
         seconds = self._wait_seconds()
         self.waited_seconds += seconds
         return seconds
+
+    def verify_seconds(self) -> float:
+        """Return how long ``verify`` may take: not longer than the host waits (P304).
+
+        Raises RunWaits if the host has no time left.
+        """
+        self.wait_or_leave(0.0)
+        return self.session.at_most(self.tool.verify_limit_seconds)
+
+    def wait_or_leave(self, seconds: float) -> float:
+        """Return how long to wait. Raises RunWaits if the host would end the caller before (P304).
+
+        No person is asked for that: the host calls again, and the doubt is as it was.
+        """
+        now, until = self.session.clock.now(), self.session.until
+        if until is None or now + seconds < until:
+            return seconds
+        call = f"{self.row.identity.tool_name} in run {self.session.run_id!r}"
+        raise RunWaits(
+            f"{call} may or may not have happened, and nottwice can find out in {seconds:.3g} s, "
+            "which is longer than its host lets it wait. It was not run again. Call it again "
+            "then.",
+            until=now + seconds,
+            retry_in=seconds,
+            run_id=self.session.run_id,
+            call_id=self.row.call_id,
+        )
 
     def may_try_again(self) -> bool:
         """Whether another attempt is possible and worthwhile. A person's decision always counts."""
@@ -255,6 +283,9 @@ def look_into(
         doubt.life = AttemptLife.MAYBE_ALIVE
     # An attempt cannot end before it began, whatever the clock said in the process that saw it.
     doubt.over_since = max(doubt.over_since, row.started_at)
+    if session.until is not None:
+        # A host calls again and again. The time until a person is asked counts from the first time.
+        doubt.deadline = doubt.over_since + session.patience_seconds
     return doubt
 
 

@@ -102,7 +102,8 @@ def _find(
         return Attempted(healed[0], Invoked(value=healed[1]))
     if tool.verify is None or not (yield CanInvoke(tool)):
         return None
-    reply = (yield Verify(tool, call_from_row(row))).value
+    limit = session.at_most(tool.verify_limit_seconds)
+    reply = (yield Verify(tool, call_from_row(row), limit)).value
     if not isinstance(reply, Verification) or reply.answer is not Answer.HAPPENED:
         return None
     stored = kept(tool, reply.result)

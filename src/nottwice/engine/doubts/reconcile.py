@@ -65,7 +65,7 @@ def _end_or_learn(doubt: Doubt, mine: InFlight) -> Doing[tuple[CallRow, Attempte
             rest = doubt.rest_seconds()
             if rest > 0.0:
                 # What is true now, such as an open window, may not be true after the pause.
-                yield Pause(rest)
+                yield Pause(doubt.wait_or_leave(rest))
                 return None
             attempted = yield from _attempt_again(doubt, mine)
             if not attempted.row.status.in_doubt:
@@ -74,9 +74,10 @@ def _end_or_learn(doubt: Doubt, mine: InFlight) -> Doing[tuple[CallRow, Attempte
         case Action.ASK_VERIFY:
             doubt.asked_at = session.clock.now()
             known = yield Read(lambda store: store.evidence(session.run_id, doubt.row.call_id))
-            doubt.take((yield Verify(tool, call_from_row(doubt.row))), known)
+            limit = doubt.verify_seconds()
+            doubt.take((yield Verify(tool, call_from_row(doubt.row), limit)), known)
         case Action.WAIT_AND_ASK_AGAIN:
-            yield Pause(doubt.next_wait())
+            yield Pause(doubt.wait_or_leave(doubt.next_wait()))
             doubt.answer = None
         case Action.RECORD_HAPPENED:
             return (yield from _record_happened(doubt)), None

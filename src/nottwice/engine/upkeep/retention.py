@@ -67,6 +67,8 @@ class RemovalReport:
     """Rows that are due but were kept, because their tools are not declared here."""
     named: list[RemovedRun] = field(default_factory=list)
     """The first runs, up to a thousand."""
+    groups: dict[str, bool] = field(default_factory=dict, repr=False)
+    """Whether each group that was met is over for long enough."""
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
@@ -114,9 +116,34 @@ def _family(store: Store, run: RunRecord) -> Iterator[RunRecord]:
         yield from _family(store, child)
 
 
+def _group_is_over(sweep: Sweep, root: RunRecord, removed: RemovalReport, now: float) -> bool:
+    """Whether every run of the group, too, has ended long enough ago (P305).
+
+    The runs of a group work on one task. A host that does a part of the task again needs the
+    receipts of all parts. Each group is looked up once per sweep.
+    """
+    group = root.group
+    if group is None:
+        return True
+    known = removed.groups.get(group)
+    if known is None:
+        last = sweep.store.runs(group=group, limit=1)
+        open_runs = [
+            one
+            for one in sweep.store.count_runs(group=group)
+            if one.status in (RunStatus.RUNNING, RunStatus.WAITING)
+        ]
+        ended_at = max((run.updated_at for run in last), default=0.0)
+        due = not open_runs and now >= ended_at + sweep.retention.shortest_seconds
+        known = removed.groups[group] = due
+    return known
+
+
 def _look_at(sweep: Sweep, family: Sequence[RunRecord], removed: RemovalReport, now: float) -> None:
     ended_at = max(run.updated_at for run in family)
     if now < ended_at + sweep.retention.shortest_seconds:
+        return
+    if not _group_is_over(sweep, family[0], removed, now):
         return
     if any(_is_open(sweep.store, run) for run in family):
         removed.still_open += 1

@@ -19,6 +19,7 @@ from nottwice.engine.calls import gate
 from nottwice.engine.calls.dispatch import perform
 from nottwice.engine.calls.in_flight import living
 from nottwice.engine.calls.requests import Receipt, Request
+from nottwice.engine.doubts.aborting import abort_if_decided
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.session import Scope, Session, current_attempt
 from nottwice.errors import InvalidTool, ResultNotKept
@@ -106,6 +107,8 @@ class ModelCall:
     replies: int | None = None
     retry: bool | None = None
     ask: str | None = None
+    alone: bool = False
+    """It is the only call of its run, so every review of the run is its own affair (P300)."""
 
     @property
     def is_recorded(self) -> bool:
@@ -185,7 +188,7 @@ class ModelCall:
         elif key == request.identity.call_id:
             # The key is per call, and this is the call.
             key = placed.call_id
-        scope = Scope(session, placed.node_id, heeds_own_reviews_only=True)
+        scope = Scope(session, placed.node_id, heeds_own_reviews_only=not self.alone)
         return replace(
             request,
             identity=placed,
@@ -209,23 +212,29 @@ def make(wanted: ModelCall, session: Session) -> CallResult[Any]:
 
     Durable: the receipt of an effect, when this returns.
     """
-    request = drive(_asked(wanted, session), session)
+    request = drive(asked(wanted, session), session)
     with entered(request.scope):
         receipt = drive(perform(request, current_attempt.get()), session)
-    return drive(_result(session, request, receipt), session)
+    return drive(result_of(session, request, receipt), session)
 
 
 async def make_async(wanted: ModelCall, session: Session) -> CallResult[Any]:
     """Do the same in an event loop; cancelling the caller cancels no effect that has begun."""
-    request = await drive_async(_asked(wanted, session), session)
+    request = await drive_async(asked(wanted, session), session)
     with entered(request.scope):
         receipt = await call_async(request)
-    return await drive_async(_result(session, request, receipt), session)
+    return await drive_async(result_of(session, request, receipt), session)
 
 
-def _asked(wanted: ModelCall, session: Session) -> Doing[Request]:
+def asked(wanted: ModelCall, session: Session) -> Doing[Request]:
     """Return the request. A call that failed without effect may be tried again (P242)."""
+    if not session.is_claimed:
+        # The run does not exist yet, so there is nothing to look up.
+        return replace(wanted.request(session), retry=False)
     request, row = yield from _in_these_words(wanted.request(session), session)
+    if row is not None and row.status.in_doubt:
+        # A person may have answered the question about this very call by ending the run.
+        yield from abort_if_decided(session)
     if wanted.retry is None:
         request = replace(request, retry=row is not None and _may_be_tried_again(row))
     return request
@@ -247,7 +256,7 @@ def _in_these_words(request: Request, session: Session) -> Doing[tuple[Request, 
         request = replace(request, identity=identity, key=key, scope=scope)
 
 
-def _result(session: Session, request: Request, receipt: Receipt[Any]) -> Doing[CallResult[Any]]:
+def result_of(session: Session, request: Request, receipt: Receipt[Any]) -> Doing[CallResult[Any]]:
     at = session.clock.now()
     if receipt.replayed:
         row = yield from _row(session, request.identity)

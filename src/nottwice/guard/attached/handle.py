@@ -15,7 +15,7 @@ from nottwice.engine import ownership
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.host import Host
 from nottwice.engine.session import Scope, Session, current_scope
-from nottwice.errors import NotInRun, NottwiceError, OwnershipLost, UsageError
+from nottwice.errors import NotInRun, NottwiceError, OwnershipLost, RunAborted, UsageError
 from nottwice.guard import registry
 from nottwice.guard.attached import calling
 from nottwice.guard.attached.binding import bound, entered, is_coroutine_function, scope_in
@@ -299,8 +299,8 @@ class Handle:
         return CallResult(value, False, None, session.clock.now())
 
     def _shown(self, error: NottwiceError) -> NottwiceError:
-        if isinstance(error, OwnershipLost) and self._joined is not None:
-            # Another process has the run. The next attach finds out who.
+        if isinstance(error, OwnershipLost | RunAborted) and self._joined is not None:
+            # Another process has the run, or a person ended it. The next attach finds out.
             self._joined.drop()
         return without_our_frames(error)
 

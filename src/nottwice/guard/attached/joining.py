@@ -71,7 +71,7 @@ class Joined:
             self.session.clock.later(LINGER_SECONDS, lambda: _release(self, visit))
 
     def drop(self) -> None:
-        """Forget a run that another process has taken over, so that it can be claimed again."""
+        """Forget a run that another process has taken over, or that a person ended."""
         with _guard:
             if self.state is not _State.OPEN:
                 return

@@ -146,9 +146,10 @@ def runs_in_pages(
     status: RunStatus | None = None,
     queued: bool | None = None,
     labels: Labels = NO_LABELS,
+    before: RunRecord | None = None,
 ) -> Iterator[RunRecord]:
-    """Yield runs, last changed first, a page at a time."""
-    last: RunRecord | None = None
+    """Yield runs, last changed first, a page at a time. ``before``: only those that follow it."""
+    last = before
     while True:
         page = store.runs(
             limit=PAGE,

@@ -45,6 +45,7 @@ from nottwice.store.tables import (
     GRAPHS,
     HOLDERS,
     OPENINGS,
+    OUTBOX,
     REVIEWS,
     RUNS,
     STEPS,
@@ -74,9 +75,10 @@ SECTIONS: dict[str, Table[Any]] = {
     "charges": CHARGES,
     "openings": OPENINGS,
     "tools": TOOLS,
+    "outbox": OUTBOX,
 }
 """The sections of a file, in this order. No row has its own seal: the file is sealed as a whole."""
-_LATER = frozenset({"charges", "openings", "tools"})
+_LATER = frozenset({"charges", "openings", "tools", "outbox"})
 """Sections that later versions added, so they may be missing."""
 _LAST_OF_HEAD = "folded"
 """The last member of a file before its sections."""

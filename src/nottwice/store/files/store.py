@@ -452,6 +452,7 @@ class JsonFileStore(whereabouts.OnDisk, StoreBase):
         names = [write.review.review_id for write in commit.reviews]
         new = [write.row.key for write in commit.calls if write.after is None]
         names += [key for key in new if key is not None]
+        names += [commit.group] if commit.group is not None else []
         if not names:
             return file.data
         whole = self._mentioning(*names)

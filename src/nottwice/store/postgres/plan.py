@@ -108,6 +108,9 @@ class PostgresPlan(Plan):
         self._ask_for("key_conflicts", self.take_other_call, **keys)
         careful = sorted({one.workflow_id for one in commits if one.unless_blocked})
         self._ask_for("blocking_reviews", self.take_blocking_review, runs=careful)
+        groups = {one.group for one in commits if one.unless_blocked and one.group is not None}
+        take = self.take_blocking_review
+        self._ask_for("reviews_of_groups", take, groups=sorted(groups))
         reviews = [write.review.review_id for one in commits for write in one.reviews]
         self._ask_for("known_reviews", self.take_review, reviews=reviews)
         self._ask_for_charges([write for one in commits for write in one.charges])

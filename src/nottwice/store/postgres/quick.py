@@ -26,6 +26,8 @@ def quick(commit: Commit) -> Statement | None:
     """One statement that writes the whole commit or nothing; None if one is not enough."""
     if commit.fence is None or commit.claim or commit.run or commit.reviews or commit.graph:
         return None
+    if commit.group is not None:
+        return None
     if commit.evidence or commit.audit or commit.events or commit.tools:
         return None
     if commit.dropped or commit.charges:

@@ -126,6 +126,11 @@ class PostgresStore(SqlStore):
         record, leased = self._holder(holder_id)
         return lease.life_of(record, leased=leased, here=self._record)
 
+    def lease_left(self, holder_id: str) -> float | None:
+        for (left,) in self._ask("lease_left", {"holder_id": holder_id}):
+            return max(0.0, float(left))
+        return None
+
     def _holder(self, holder_id: str) -> tuple[HolderRecord | None, bool]:
         """A holder, and whether its lease is still valid."""
         found = self._ask("holder", {"holder_id": holder_id})

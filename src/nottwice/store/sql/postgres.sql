@@ -57,6 +57,10 @@ SELECT * FROM (
 SELECT {_holder_columns}, lease_until > clock_timestamp() FROM nottwice.holders
  WHERE holder_id = :holder_id
 
+-- :lease_left
+SELECT extract(epoch FROM lease_until - clock_timestamp()) FROM nottwice.holders
+ WHERE holder_id = :holder_id
+
 -- :living_holders
 SELECT {_holder_columns} FROM nottwice.holders WHERE lease_until > clock_timestamp()
 
@@ -139,6 +143,11 @@ CASE WHEN status IN ('open', 'decided')
 
 -- :blocking_reviews
 SELECT {reviews} FROM nottwice.reviews WHERE {_blocked_run} = ANY(:runs)
+
+-- :reviews_of_groups
+SELECT {reviews} FROM nottwice.reviews
+ WHERE group_id = ANY(:groups) AND status = 'open'
+   AND kind NOT IN ('question', 'approval', 'budget')
 
 -- :known_reviews
 SELECT {reviews} FROM nottwice.reviews WHERE review_id = ANY(:reviews)

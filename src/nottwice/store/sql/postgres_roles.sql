@@ -40,7 +40,11 @@ GRANT SELECT ON ALL TABLES IN SCHEMA nottwice
 -- Deciding. ready_at tells workers to look at the run. Looking too often does no harm.
 GRANT UPDATE (status, version, decision_json, closed_by, closed_at, seal)
   ON nottwice.reviews TO nottwice_operator, nottwice_writer;
-GRANT INSERT ON nottwice.audit, nottwice.events TO nottwice_operator, nottwice_writer;
+GRANT INSERT ON nottwice.audit, nottwice.events, nottwice.outbox
+  TO nottwice_operator, nottwice_writer;
+-- For a sender of notices.
+GRANT UPDATE (leased_by, leased_until, sent_at) ON nottwice.outbox
+  TO nottwice_operator, nottwice_writer;
 -- Each of them may be the first to connect after a failover.
 GRANT INSERT ON nottwice.lineage TO nottwice_operator, nottwice_writer;
 GRANT UPDATE (asked) ON nottwice.holders TO nottwice_operator, nottwice_writer;
@@ -77,4 +81,4 @@ $$;
 
 -- Removing. No role can remove audit entries or tombstones.
 GRANT DELETE ON nottwice.tool_call_results, nottwice.steps, nottwice.reviews, nottwice.evidence,
-  nottwice.checkpoints, nottwice.events, nottwice.openings TO nottwice_keeper;
+  nottwice.checkpoints, nottwice.events, nottwice.openings, nottwice.outbox TO nottwice_keeper;

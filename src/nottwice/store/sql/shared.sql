@@ -126,6 +126,23 @@ SELECT {reviews} FROM nottwice.reviews
  WHERE substr(review_id, 1, length(CAST(:prefix AS text))) = CAST(:prefix AS text)
  ORDER BY review_id
 
+-- The same conditions as in the index reviews_of_group.
+-- :group_reviews
+SELECT {reviews} FROM nottwice.reviews
+ WHERE group_id = :group_id AND status = 'open' AND kind NOT IN ('question', 'approval', 'budget')
+ ORDER BY opened_at, review_id
+
+-- :notices
+SELECT {outbox} FROM nottwice.outbox WHERE created_at >= :since
+ ORDER BY created_at, notice_id LIMIT :limit
+
+-- :notices_of_run
+SELECT {outbox} FROM nottwice.outbox WHERE workflow_id = :workflow_id AND created_at >= :since
+ ORDER BY created_at, notice_id LIMIT :limit
+
+-- :add_notice
+INSERT INTO nottwice.outbox ({outbox}) VALUES ({:outbox}) ON CONFLICT DO NOTHING
+
 -- :count_open_reviews
 SELECT status, count(*) FROM nottwice.reviews
  WHERE status IN ('open', 'decided') GROUP BY status
@@ -168,6 +185,8 @@ SELECT {graphs} FROM nottwice.graphs
 SELECT {openings} FROM nottwice.openings
 -- :whole_tools
 SELECT {tools} FROM nottwice.tools
+-- :whole_outbox
+SELECT {outbox} FROM nottwice.outbox
 
 -- Charges. If a call failed for good, its charge counts only if it says so (rules.charged).
 
@@ -488,6 +507,8 @@ DELETE FROM nottwice.steps WHERE workflow_id = :workflow_id
 DELETE FROM nottwice.checkpoints WHERE workflow_id = :workflow_id
 -- :remove_openings
 DELETE FROM nottwice.openings WHERE workflow_id = :workflow_id
+-- :remove_outbox
+DELETE FROM nottwice.outbox WHERE workflow_id = :workflow_id
 -- :remove_events
 DELETE FROM nottwice.events WHERE workflow_id = :workflow_id
 -- :remove_reviews
@@ -549,6 +570,8 @@ SELECT {charges} FROM nottwice.charges WHERE workflow_id = :workflow_id
 SELECT {checkpoints} FROM nottwice.checkpoints WHERE workflow_id = :workflow_id
 -- :all_openings_of_run
 SELECT {openings} FROM nottwice.openings WHERE workflow_id = :workflow_id
+-- :all_outbox_of_run
+SELECT {outbox} FROM nottwice.outbox WHERE workflow_id = :workflow_id
 -- :all_events_of_run
 SELECT {events} FROM nottwice.events WHERE workflow_id = :workflow_id ORDER BY arrival
 

@@ -69,6 +69,9 @@ def _load(ask: Ask, plan: Plan, commit: Commit) -> None:
     if may_be_blocked:
         for row in ask("blocking_reviews", run):
             plan.take_blocking_review(row)
+    if commit.unless_blocked and commit.group is not None:
+        for row in ask("group_reviews", {"group_id": commit.group}):
+            plan.take_blocking_review(row)
     for write_call in commit.calls:
         row = write_call.row
         axes = _load_call(ask, plan, row.identity)

@@ -30,7 +30,7 @@ _SEALED = {_INTENT: SQL["sealed_intent"], _RECEIPT: SQL["sealed_receipt"]}
 
 def quick(commit: Commit) -> Statement | None:
     """One statement that writes the whole commit or nothing; None if one is not enough."""
-    if not commit.only_calls or len(commit.calls) != 1:
+    if not commit.only_calls or len(commit.calls) != 1 or commit.group is not None:
         return None
     run, write, fence = commit.workflow_id, commit.calls[0], commit.fence
     assert fence is not None

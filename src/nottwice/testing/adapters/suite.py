@@ -190,15 +190,7 @@ class AdapterConformance:
             protected=protected,
             answers=answers or {},
         )
-        paths = os.pathsep.join(filter(None, sys.path))
-        ran = subprocess.run(
-            [sys.executable, "-m", "nottwice.testing.adapters.child", self.driver],
-            input=scene.to_json(),
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_SECONDS,
-            env={**os.environ, "PYTHONPATH": paths},
-        )
+        ran = self.process(scene)
         wanted = -signal.SIGKILL if dies else 0
         if ran.returncode != wanted:
             raise AdapterFailed(
@@ -210,6 +202,21 @@ class AdapterConformance:
         if seen.stopped:
             raise AdapterFailed(f"The framework was stopped: {seen.stopped}")
         return seen
+
+    def process(self, scene: Scene) -> subprocess.CompletedProcess[str]:
+        """Play a scene in a process of its own, and wait for its end.
+
+        If importing the framework takes long, override it and fork from a process that has done so.
+        """
+        paths = os.pathsep.join(filter(None, sys.path))
+        return subprocess.run(
+            [sys.executable, "-m", "nottwice.testing.adapters.child", self.driver],
+            input=scene.to_json(),
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_SECONDS,
+            env={**os.environ, "PYTHONPATH": paths},
+        )
 
     def expect(self, found: object, wanted: object, what: str) -> None:
         """Raise AdapterFailed if the two differ."""

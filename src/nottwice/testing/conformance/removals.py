@@ -65,6 +65,15 @@ class Removals(Bench):
         expect(store.runs(group="g"), [], "The runs of the group of a removed run")
         expect(store.openings("a"), [], "The openings of a removed run")
 
+    def test_notices_go_with_their_run(self) -> None:
+        store = self.open()
+        over, _ = _finished(store), _finished(store, "other")
+        expect(bool(store.notices(run="run")), True, "The notices of a run that is over")
+        _remove(store, over, calls=(FIRST.identity, SECOND.identity), rest=True)
+        for reader in (store, self.open()):
+            expect(reader.notices(run="run"), [], "The notices of a removed run")
+            expect(bool(reader.notices(run="other")), True, "The notices of another run")
+
     def test_what_is_removed_is_gone_and_the_rest_stays(self) -> None:
         store = self.open()
         over = _finished(store)

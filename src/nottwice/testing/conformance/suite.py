@@ -14,6 +14,7 @@ from nottwice.testing.conformance.charges import Charges
 from nottwice.testing.conformance.commits import CommitChecks
 from nottwice.testing.conformance.endurance import Endurance
 from nottwice.testing.conformance.graphs import Graphs
+from nottwice.testing.conformance.groups import GroupChecks
 from nottwice.testing.conformance.holders import HolderChecks
 from nottwice.testing.conformance.labels import LabelChecks
 from nottwice.testing.conformance.people import People
@@ -30,6 +31,7 @@ class StoreConformance(
     Charges,
     Graphs,
     LabelChecks,
+    GroupChecks,
     Ready,
     Removals,
     Reads,

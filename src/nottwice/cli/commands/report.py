@@ -1,0 +1,78 @@
+"""What did doubts cost, and what was saved? `nottwice report`."""
+
+from __future__ import annotations
+
+import click
+
+from nottwice.cli.inputs.deployed import named_ledger
+from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
+from nottwice.cli.render.output import show_json, show_line, show_table
+from nottwice.model.tool import parse_duration
+from nottwice.views.report import CostReport, report_on
+from nottwice.views.text import age_text, safe, shorten
+
+
+@click.command(cls=Command)
+@click.option(
+    "--since", default="7d", show_default=True, metavar="TIME", help="How far back: 1h, 7d."
+)
+@common_options
+@pass_settings
+def report(settings: Settings, since: str) -> None:
+    """Say what doubts cost, tool by tool, and what the ledger has saved.
+
+    For each tool: its calls, how many came into doubt, who settled them, how long people took, and
+    how long runs waited. The tools that cost most come first: a verify hook pays most there.
+
+    \b
+    Examples:
+      nottwice report
+      nottwice report --since 30d --json
+    """
+    seconds = parse_duration(since, what="--since")
+    with named_ledger(settings) as ledger:
+        found = report_on(ledger, seconds)
+    if settings.as_json:
+        show_json(found)
+    else:
+        _show(found, since)
+
+
+def _show(found: CostReport, since: str) -> None:
+    done = found.activity
+    show_line(
+        f"Last {safe(since)}: {done.runs} runs, {done.calls} calls, {done.effects} effects, "
+        f"{done.resumed} resumes, {done.killed} killed processes."
+    )
+    saved = [f"{done.receipts} calls"]
+    if done.tokens_saved:
+        saved.append(f"{done.tokens_saved} tokens")
+    if done.usd_saved:
+        saved.append(f"{done.usd_saved:.2f} USD")
+    show_line(f"Answered from receipts, and not repeated: {', '.join(saved)}.")
+    rows = [
+        (
+            shorten(one.tool, 40),
+            one.calls,
+            one.doubts,
+            one.per_thousand,
+            one.by_verify,
+            one.by_person,
+            one.open,
+            None if one.median_seconds is None else _length(one.median_seconds),
+            _length(one.waited_seconds),
+        )
+        for one in found.costs
+    ]
+    if rows:
+        show_line()
+        names = ("tool", "calls", "doubts", "per 1000", "by verify", "by people", "open")
+        show_table((*names, "median", "waited"), rows)
+    if found.advice:
+        show_line()
+    for line in found.advice:
+        show_line(safe(line))
+
+
+def _length(seconds: float) -> str:
+    return age_text(seconds).removesuffix(" ago")

@@ -1,0 +1,13 @@
+"""For what hosts calls and runs: workflow engines, queues, schedulers (``nt.hosts``).
+
+``verdict(error)`` says what a host does with an exception of nottwice. The modules
+``nottwice.temporal``, ``nottwice.dbos``, ``nottwice.celery`` and ``nottwice.restate`` are made of
+it and of ``ledger.once``.
+"""
+
+from __future__ import annotations
+
+from nottwice.hosts.ordinals import Ordinals
+from nottwice.hosts.verdict import HostVerdict, verdict
+
+__all__ = ["HostVerdict", "Ordinals", "verdict"]

@@ -1,0 +1,175 @@
+"""What was done in a ledger lately: calls, effects, doubts, and what was answered from receipts?
+
+It reads the runs that changed since a moment, and of each the calls since then, so the cost depends
+on what happened and not on the size of the ledger. A reader who cannot wait gives a limit, and is
+told whether it was reached. Promise kept here: P330.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+from nottwice.guard.ledger import Ledger
+from nottwice.guard.upkeep.on_record import runs_in_pages
+from nottwice.model.call import CallRow
+from nottwice.model.records import frozen_record
+from nottwice.model.run import RunRecord, RunStatus
+from nottwice.store.interface import Store
+from nottwice.views.shape import Timestamp
+
+PAGE = 500
+BUCKETS = 60
+
+
+@frozen_record(frozen=True, slots=True, kw_only=True)
+class ToolActivity:
+    """What was done with one tool."""
+
+    tool: Annotated[str, "the name of the tool"]
+    calls: Annotated[int, "how many calls began"]
+    effects: Annotated[int, "how many of them may have changed something outside, and are done"]
+    in_doubt: Annotated[int, "how many of them are in doubt now"]
+    by_verify: Annotated[int, "how many doubts the verify hook has settled"]
+    failed: Annotated[int, "how many of them failed"]
+    verified: frozenset[str]
+    """The ids of the calls whose doubts the verify hook has settled."""
+
+
+@frozen_record(frozen=True, slots=True, kw_only=True)
+class Activity:
+    """What was done since a moment."""
+
+    since: Annotated[Timestamp, "the moment"]
+    until: Annotated[Timestamp, "when it was read"]
+    runs: Annotated[int, "how many runs changed or ran since then"]
+    calls: Annotated[int, "how many calls began since then"]
+    effects: Annotated[int, "how many effects were done since then"]
+    receipts: Annotated[
+        int, "how many calls a resumed run asked for again and got from the ledger instead"
+    ]
+    tokens_saved: Annotated[int, "the tokens of model replies among them"]
+    usd_saved: Annotated[float, "what those replies cost when they were made"]
+    resumed: Annotated[int, "how many openings resumed a run"]
+    killed: Annotated[int, "how many openings ended because their process died"]
+    is_complete: Annotated[bool, "false if there was more than was read"]
+    by_tool: Annotated[
+        tuple[ToolActivity, ...], "the same for each tool, by name; see tool activity"
+    ]
+    effects_over_time: Annotated[
+        tuple[int, ...], "the effects in 60 equal parts of the time, oldest first"
+    ]
+    receipts_over_time: Annotated[tuple[int, ...], "the same for calls answered from the ledger"]
+
+
+class _Tally:
+    """The figures of one tool while they are counted."""
+
+    def __init__(self) -> None:
+        self.calls = self.effects = self.in_doubt = self.failed = 0
+        self.verified: set[str] = set()
+
+    def count(self, row: CallRow) -> bool:
+        """Count a call; True if it is an effect that is done."""
+        self.calls += 1
+        is_done = not row.status.in_doubt and row.failure is None
+        is_effect = row.replay_class.effectful and is_done
+        self.effects += is_effect
+        self.in_doubt += row.status.in_doubt
+        if row.settled_by == "verify":
+            self.verified.add(row.call_id)
+        self.failed += row.failure is not None and not row.status.in_doubt
+        return is_effect
+
+
+def activity_since(
+    ledger: Ledger, seconds: float, *, most_runs: int | None = None, most_calls: int | None = None
+) -> Activity:
+    """What was done in the last ``seconds``."""
+    store, now = ledger.store, ledger.clock.now()
+    since = now - seconds
+    tools: dict[str, _Tally] = {}
+    effects, answers = [0] * BUCKETS, [0] * BUCKETS
+    figures = dict.fromkeys(("runs", "calls", "receipts", "tokens", "resumed", "killed"), 0)
+    usd, is_complete = 0.0, True
+
+    def bucket(at: float) -> int:
+        return min(BUCKETS - 1, max(0, int((at - since) / max(seconds, 1e-9) * BUCKETS)))
+
+    for run in _recent_runs(store, since):
+        if most_runs is not None and figures["runs"] >= most_runs:
+            is_complete = False
+            break
+        figures["runs"] += 1
+        for opening in store.openings(run.workflow_id):
+            if (opening.ended_at or now) < since:
+                continue
+            figures["resumed"] += opening.epoch > 1 and opening.began_at >= since
+            figures["killed"] += opening.ended is not None and opening.ended.value == "killed"
+            figures["receipts"] += opening.receipts or 0
+            figures["tokens"] += opening.tokens or 0
+            usd += opening.usd or 0.0
+            answers[bucket(opening.began_at)] += opening.receipts or 0
+        for row in _recent_calls(store, run.workflow_id, since):
+            if most_calls is not None and figures["calls"] >= most_calls:
+                is_complete = False
+                break
+            figures["calls"] += 1
+            if tools.setdefault(row.identity.tool_name, _Tally()).count(row):
+                effects[bucket(row.finished_at or row.created_at)] += 1
+    return Activity(
+        since=Timestamp(since),
+        until=Timestamp(now),
+        runs=figures["runs"],
+        calls=figures["calls"],
+        effects=sum(effects),
+        receipts=figures["receipts"],
+        tokens_saved=figures["tokens"],
+        usd_saved=round(usd, 6),
+        resumed=figures["resumed"],
+        killed=figures["killed"],
+        is_complete=is_complete,
+        by_tool=tuple(_tool(name, tools[name]) for name in sorted(tools)),
+        effects_over_time=tuple(effects),
+        receipts_over_time=tuple(answers),
+    )
+
+
+def _tool(name: str, tally: _Tally) -> ToolActivity:
+    return ToolActivity(
+        tool=name,
+        calls=tally.calls,
+        effects=tally.effects,
+        in_doubt=tally.in_doubt,
+        by_verify=len(tally.verified),
+        failed=tally.failed,
+        verified=frozenset(tally.verified),
+    )
+
+
+def _recent_runs(store: Store, since: float) -> Iterator[RunRecord]:
+    """The runs that may have done something since a moment.
+
+    The record of a run changes when it is opened and when it is released. In between it is running,
+    so the running ones count, whenever they were opened.
+    """
+    for run in runs_in_pages(store, status=RunStatus.RUNNING):
+        yield run
+    for run in runs_in_pages(store):
+        if run.updated_at < since:
+            return
+        if run.status is not RunStatus.RUNNING:
+            yield run
+
+
+def _recent_calls(store: Store, run_id: str, since: float) -> Iterator[CallRow]:
+    """The calls of a run that began since a moment, newest first."""
+    page = store.last_calls(run_id, limit=PAGE)
+    while page:
+        for row in reversed(page):
+            if row.created_at < since:
+                return
+            yield row
+        if len(page) < PAGE:
+            return
+        page = store.last_calls(run_id, limit=PAGE, before=page[0].identity)

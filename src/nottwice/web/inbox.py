@@ -1,0 +1,55 @@
+"""The inbox: what waits for a person, the most dangerous first. Promise kept here: P321."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from nottwice.views.inbox import GROUPS, InboxFilter, read_inbox
+from nottwice.web.deciding import record_several
+from nottwice.web.desk import Desk, form_in, visitor_of
+from nottwice.web.rendering import go_to
+
+
+def routes(desk: Desk) -> list[Route]:
+    """The inbox, and the form that approves several calls."""
+
+    def show(request: Request) -> Response:
+        given = request.query_params
+        wanted = InboxFilter(
+            group=given.get("kind", ""),
+            tool=given.get("tool", ""),
+            run=given.get("run", ""),
+            tag=given.get("tag", ""),
+            older=given.get("older", ""),
+        )
+        found = read_inbox(desk.ledger, wanted)
+        return desk.render.page(
+            request, "inbox.html", now=found.now, inbox=found, wanted=wanted, groups=list(GROUPS)
+        )
+
+    def approve(request: Request) -> Response:
+        form = form_in(request)
+        chosen = form.get("chosen[]", [])
+        if form.get("only"):
+            chosen = [str(form["only"])]
+        outcomes = record_several(
+            desk.ledger,
+            [str(one) for one in chosen],
+            str(form.get("verb", "")),
+            by=visitor_of(request).name,
+            why=str(form.get("why", "")),
+        )
+        failed = [one for one in outcomes if one.error is not None]
+        if not failed:
+            return go_to(request, "/", recorded=len(outcomes))
+        now = desk.ledger.clock.now()
+        return desk.render.page(
+            request, "several.html", now=now, status=409, outcomes=outcomes, failed=failed
+        )
+
+    return [
+        Route("/", show),
+        Route("/approve", approve, methods=["POST"]),
+    ]

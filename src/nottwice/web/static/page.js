@@ -1,0 +1,136 @@
+// Live updates, keys, and the stale banner. Every decision works without this file.
+"use strict";
+(() => {
+  const STALE_SECONDS = 10;
+  const body = document.body;
+  const liveness = document.getElementById("liveness");
+  const asof = document.querySelector("#asof time");
+  const stale = document.getElementById("stale");
+  const fresh = document.getElementById("fresh");
+  const refresh = body.dataset.refresh; // "announce" or "replace"
+  let lastBeat = performance.now();
+  let mark = null;
+  let open = null;
+  let localTime = localStorage.getItem("nottwice-local") === "yes";
+
+  const say = (state) => {
+    liveness.dataset.state = state;
+    liveness.textContent = state === "live" ? "● live" : state;
+  };
+
+  // A stale page must not record anything, because it may show what is no longer true.
+  const setStale = (isStale) => {
+    stale.hidden = !isStale;
+    body.classList.toggle("is-stale", isStale);
+    for (const button of document.querySelectorAll("main button")) button.disabled = isStale;
+  };
+
+  const showTimes = () => {
+    for (const one of document.querySelectorAll("time")) {
+      const at = new Date(one.dateTime);
+      const utc = one.dateTime.replace("T", " ").slice(0, 19) + " UTC";
+      const pad = (number) => String(number).padStart(2, "0");
+      const zone = at.toLocaleTimeString("en", { timeZoneName: "short" }).split(" ").pop();
+      const local = `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())} ` +
+        `${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())} ${zone}`;
+      one.textContent = localTime ? local : utc;
+    }
+  };
+
+  // The page is fetched again and its parts are exchanged, unless a person is typing in it.
+  const replace = async () => {
+    if (document.activeElement && document.activeElement.closest("main form")) return announce();
+    const answer = await fetch(location.href, { credentials: "same-origin" });
+    if (!answer.ok) return;
+    const text = await answer.text();
+    const page = new DOMParser().parseFromString(text, "text/html");
+    for (const old of document.querySelectorAll("[data-part]")) {
+      const now = page.querySelector(`[data-part="${old.dataset.part}"]`);
+      if (now) old.replaceWith(document.adoptNode(now));
+    }
+    showTimes();
+  };
+
+  const announce = (count) => {
+    const link = fresh.querySelector("a");
+    link.href = location.pathname + location.search;
+    link.textContent = count > 0 ? `${count} new. Show.` : "Something changed. Show it.";
+    fresh.hidden = false;
+  };
+
+  const onBeat = (event) => {
+    const pulse = JSON.parse(event.data);
+    lastBeat = performance.now();
+    if (stale.hidden === false) setStale(false);
+    say("live");
+    asof.dateTime = pulse.at;
+    showTimes();
+    const title = document.title.replace(/^\(\d+\) /, "");
+    document.title = pulse.open ? `(${pulse.open}) ${title}` : title;
+    if (mark !== null && mark !== pulse.mark) {
+      if (refresh === "replace") replace();
+      else announce(pulse.open - open);
+    } else {
+      open = pulse.open;
+    }
+    mark = pulse.mark;
+  };
+
+  const listen = () => {
+    const source = new EventSource(body.dataset.live);
+    source.addEventListener("beat", onBeat);
+    source.onerror = () => {
+      if (!body.classList.contains("is-stale")) say("reconnecting");
+      // A browser gives up when the server answers with an error. It may come back.
+      if (source.readyState === EventSource.CLOSED) setTimeout(listen, 3000);
+    };
+  };
+
+  setInterval(() => {
+    if (performance.now() - lastBeat > STALE_SECONDS * 1000) {
+      say("stale");
+      setStale(true);
+    }
+  }, 500);
+
+  const rows = () => [...document.querySelectorAll("[data-row]")];
+  const move = (by) => {
+    const all = rows();
+    if (!all.length) return;
+    const at = all.findIndex((row) => row.classList.contains("current"));
+    const next = all[Math.min(all.length - 1, Math.max(0, at + by))];
+    all.forEach((row) => row.classList.toggle("current", row === next));
+    const link = next.querySelector("[data-open]");
+    if (link) link.focus();
+    next.scrollIntoView({ block: "nearest" });
+  };
+  const root = document.querySelector("nav a").getAttribute("href");
+  const keys = {
+    j: () => move(1),
+    k: () => move(-1),
+    g: () => location.assign(root),
+    r: () => location.assign(document.querySelectorAll("nav a")[1].href),
+    u: () => {
+      localTime = !localTime;
+      localStorage.setItem("nottwice-local", localTime ? "yes" : "no");
+      showTimes();
+    },
+  };
+  document.addEventListener("keydown", (event) => {
+    const typing = event.target.closest("input, textarea, select");
+    if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (keys[event.key]) keys[event.key]();
+  });
+
+  // One form is sent once by a click. The server knows a repeated one anyway.
+  document.addEventListener("submit", (event) => {
+    if (event.target.dataset.sent) return event.preventDefault();
+    if (event.target.method === "post") event.target.dataset.sent = "yes";
+  });
+  window.addEventListener("pageshow", () => {
+    for (const form of document.querySelectorAll("form")) delete form.dataset.sent;
+  });
+
+  showTimes();
+  listen();
+})();

@@ -1,0 +1,108 @@
+"""Do tables fit the terminal, with every id whole?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+
+from nottwice.cli.render import output
+from nottwice.cli.render.fitting import GAP, LEAST, fit
+from tests.cli.workplace import Workplace
+
+COLUMNS = ("run", "state", "graph", "about", "age")
+ELASTIC = {"graph", "about"}
+
+
+def row(
+    run: str = "ticket-7", *, graph: str = "", about: str = "", age: str = "2 min"
+) -> list[str]:
+    return [run, "waiting", graph, about, age]
+
+
+def shown(width: int, *rows: list[str], **options: Any) -> dict[str, int]:
+    """The columns that are shown, with their widths."""
+    fitted = fit(COLUMNS, rows, width=width, cut=ELASTIC, **options)
+    return {COLUMNS[one.index]: one.width for one in fitted}
+
+
+def test_a_column_without_text_is_left_out() -> None:
+    assert list(shown(80, row(about="Refund"))) == ["run", "state", "about", "age"]
+
+
+def test_each_column_gets_what_it_wants_where_there_is_room() -> None:
+    assert shown(200, row(graph="g" * 30, about="a" * 90))["about"] == 90
+
+
+def test_long_texts_give_way_and_ids_do_not() -> None:
+    found = shown(80, row("t" * 40, about="a" * 90))
+    assert found["run"] == 40
+    assert sum(found.values()) + GAP * (len(found) - 1) == 80
+
+
+def test_a_modest_column_leaves_its_room_to_the_others() -> None:
+    found = shown(80, row(graph="short@1.0.0", about="a" * 90))
+    assert found["graph"] == len("short@1.0.0")
+    assert sum(found.values()) + GAP * (len(found) - 1) == 80
+
+
+def test_columns_are_spared_one_after_the_other() -> None:
+    long = row("t" * 40, graph="g" * 30, about="a" * 90)
+    assert "graph" in shown(100, long, spare=("graph", "age"))
+    assert "graph" not in shown(75, long, spare=("graph", "age"))
+    assert "age" in shown(75, long, spare=("graph", "age"))
+    assert "age" not in shown(60, long, spare=("graph", "age"))
+
+
+@given(
+    st.integers(20, 250),
+    st.lists(st.lists(st.text("ab ", max_size=60), min_size=5, max_size=5), min_size=1, max_size=4),
+)
+def test_a_table_fits_or_its_whole_columns_leave_no_room(width: int, rows: list[list[str]]) -> None:
+    found = shown(width, *rows)
+    taken = sum(found.values()) + GAP * (len(found) - 1)
+    needed = {name: size for name, size in found.items() if name not in ELASTIC}
+    for name, size in needed.items():
+        index = COLUMNS.index(name)
+        assert size == max(cell_len(name), *(cell_len(cells[index]) for cells in rows))
+    squeezed = all(found[name] <= LEAST for name in ELASTIC & found.keys())
+    assert taken <= width or squeezed
+
+
+LINES = (
+    "",
+    "runs",
+    "runs --all",
+    "runs --state waiting",
+    "reviews --all",
+    "show ticket-7",
+    "show ticket-8",
+    "show done-1",
+    "audit",
+    "gc --dry-run",
+)
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+@pytest.mark.parametrize("line", LINES)
+def test_a_command_fits_the_terminal_and_breaks_no_id(
+    killed: Workplace, monkeypatch: pytest.MonkeyPatch, line: str, width: int
+) -> None:
+    monkeypatch.setattr(output, "_on_terminal", lambda: True)
+    monkeypatch.setattr(
+        output, "_console", lambda stream: Console(file=stream, width=width, color_system=None)
+    )
+    ended = killed.cli(*line.split())
+    assert ended.exit_code in (0, 3), ended.output
+    lines = [text.rstrip() for text in ended.stdout.splitlines()]
+    # A command to copy stays one line, and so does the place of the ledger.
+    wide = [text for text in lines if cell_len(text) > width and "nottwice" not in text]
+    assert [text for text in wide if killed.store not in text] == []
+    monkeypatch.setattr(output, "_on_terminal", lambda: False)
+    plain = killed.cli(*line.split()).stdout
+    for run_id in ("ticket-7", "ticket-8", "ticket-9", "done-1"):
+        assert (run_id in plain) == any(run_id in text for text in lines), run_id

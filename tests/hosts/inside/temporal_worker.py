@@ -1,0 +1,127 @@
+"""A Temporal worker that a test kills: ``python temporal_worker.py ADDRESS QUEUE FOLDER [bare]``.
+
+With ``bare`` it has the same activities without nottwice, as the control.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from temporalio import activity, workflow
+from temporalio.client import Client
+from temporalio.common import RetryPolicy
+from temporalio.worker import (
+    ActivityInboundInterceptor,
+    ExecuteActivityInput,
+    Interceptor,
+    Worker,
+)
+
+with workflow.unsafe.imports_passed_through():
+    from tests.hosts.inside.effects import die_if_planned, lines, take_effect
+
+import nottwice as nt
+
+FOLDER = Path(sys.argv[3]) if len(sys.argv) > 3 else Path()
+BARE = sys.argv[4:] == ["bare"]
+
+
+def look(call: nt.Call) -> nt.Verification:
+    line = str(call.args["line"])
+    return nt.happened({"did": line}) if line in lines(FOLDER) else nt.did_not_happen()
+
+
+def send(line: str) -> dict[str, str]:
+    """Send a line. Whether it was sent can be found out."""
+    return take_effect(FOLDER, line)
+
+
+def post(line: str) -> dict[str, str]:
+    """Send a line. Whether it was sent can only be seen by a person."""
+    return take_effect(FOLDER, line)
+
+
+async def asend(line: str) -> dict[str, str]:
+    return take_effect(FOLDER, line)
+
+
+def refuse(line: str) -> None:
+    raise nt.Permanent(f"{line} is not accepted")
+
+
+if not BARE:
+    protect = nt.tool("unsafe_on_replay", verify=look, settles="100ms")
+    send, asend = protect(send), protect(asend)  # type: ignore[assignment]
+    post, refuse = nt.tool("unsafe_on_replay")(post), nt.tool("unsafe_on_replay")(refuse)  # type: ignore[assignment]
+ACTIVITIES: list[Any] = [activity.defn(each) for each in (send, post, asend, refuse)]
+QUICKLY = RetryPolicy(
+    initial_interval=timedelta(milliseconds=200), maximum_interval=timedelta(seconds=1)
+)
+
+
+@workflow.defn(sandboxed=True)
+class Task:
+    """Start activities as its plan says: one after another, or several in parallel."""
+
+    @workflow.run
+    async def run(self, plan: list[list[list[str]]], seconds: float, generations: int) -> list[Any]:
+        done: list[Any] = []
+        for together in plan:
+            started = [
+                workflow.execute_activity(
+                    name,
+                    f"{line}-{generations}",
+                    start_to_close_timeout=timedelta(seconds=seconds),
+                    retry_policy=QUICKLY,
+                )
+                for name, line in together
+            ]
+            done += await asyncio.gather(*started)
+        if generations:
+            workflow.continue_as_new(args=[plan, seconds, generations - 1])
+        return done
+
+
+class Dying(Interceptor):
+    """Kills the worker after an activity has returned, before Temporal hears of it."""
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
+        return _Dying(next)
+
+
+class _Dying(ActivityInboundInterceptor):
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:
+        result = await super().execute_activity(input)
+        die_if_planned(FOLDER, "acknowledge")
+        return result
+
+
+async def main(address: str, queue: str) -> None:
+    plugin = nt.temporal.Plugin(store_of(FOLDER), look_again="500ms")
+    client = await Client.connect(address, plugins=[] if BARE else [plugin])
+    with ThreadPoolExecutor(8) as pool:
+        worker = Worker(
+            client,
+            task_queue=queue,
+            workflows=[Task],
+            activities=ACTIVITIES,
+            activity_executor=pool,
+            interceptors=[Dying()],
+        )
+        (FOLDER / "ready").touch()
+        await worker.run()
+
+
+def store_of(folder: Path) -> str:
+    """The ledger of a test."""
+    place = folder / "place"
+    return place.read_text() if place.exists() else str(folder / "ledger.db")
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], sys.argv[2]))

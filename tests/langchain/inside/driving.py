@@ -1,0 +1,132 @@
+"""Plays the scenes of the adapter suite with LangChain and LangGraph themselves.
+
+`drive_agent` continues a killed conversation from its checkpoint: `create_agent`, the saver of
+nottwice, async. `drive_node` has forgotten it, because LangGraph's `InMemorySaver` died with the
+process: a `StateGraph` with a `ToolNode`, sync. There the model asks again, with new ids.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from typing import Any
+
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode, tools_condition
+from langgraph.types import Command
+
+from nottwice.adapters import REPEAT
+from nottwice.langchain import NottwiceMiddleware, NottwiceSaver, protect
+from nottwice.testing.adapters import Driven, Scene
+from tests.langchain.inside.models import ScriptedModel
+
+YES = {"decisions": [{"type": "approve"}]}
+
+
+def drive_agent(scene: Scene) -> Driven:
+    """The tools are awaited."""
+    return asyncio.run(_agent(scene))
+
+
+async def _agent(scene: Scene) -> Driven:
+    guards = [NottwiceMiddleware(scene.store, tools=classes(scene))] if scene.protected else []
+    graph: Any = create_agent(
+        _model(scene),
+        [tool(_awaited(each)) for each in scene.tools.values()],
+        middleware=guards,
+        checkpointer=NottwiceSaver(scene.store),
+    )
+    config: Any = {"configurable": {"thread_id": scene.thread}}
+    known = await graph.aget_state(config)
+    asked: Any = None if known.next else {"messages": [HumanMessage("Do it.")]}
+    seen: set[str] = set()
+    while True:
+        state = await graph.ainvoke(asked, config)
+        asked = _answered(state, scene, seen)
+        if asked is None:
+            return _driven(state)
+
+
+def drive_node(scene: Scene) -> Driven:
+    """The tools are called, those of one reply in threads of one task."""
+    node = ToolNode([tool(each) for each in scene.tools.values()], handle_tool_errors=True)
+    if scene.protected:
+        node = protect(node, scene.store, tools=classes(scene))
+    model = _model(scene)
+    graph: Any = StateGraph(MessagesState)
+    graph.add_node("model", lambda state: {"messages": [model.invoke(state["messages"])]})
+    graph.add_node("tools", node)
+    graph.add_edge(START, "model")
+    graph.add_conditional_edges("model", tools_condition)
+    graph.add_edge("tools", "model")
+    agent = graph.compile(checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": scene.thread}}
+    asked: Any = {"messages": [HumanMessage("Do it.")]}
+    seen: set[str] = set()
+    while True:
+        state = agent.invoke(asked, config, durability="sync")
+        asked = _answered(state, scene, seen)
+        if asked is None:
+            return _driven(state)
+
+
+def classes(scene: Scene) -> Any:
+    """The charge may be repeated on purpose."""
+    return {**scene.classes, "charge": {"replay": "unsafe_on_replay", "repeat": "free"}}
+
+
+def _model(scene: Scene) -> ScriptedModel:
+    def reply(messages: list[Any]) -> list[Any]:
+        last = max(n for n, one in enumerate(messages) if isinstance(one, HumanMessage))
+        replies = sum(isinstance(one, AIMessage) for one in messages[last:])
+        return [
+            {"name": one.name, "args": _without(one.arguments, scene), "id": one.id}
+            for one in scene.reply(replies)
+        ]
+
+    return ScriptedModel(reply=reply)
+
+
+def _without(arguments: dict[str, Any], scene: Scene) -> dict[str, Any]:
+    """A model that was not offered the parameter does not use it."""
+    if scene.protected:
+        return arguments
+    return {name: one for name, one in arguments.items() if name != REPEAT}
+
+
+def _answered(state: Any, scene: Scene, seen: set[str]) -> Any:
+    """The answers to all questions, by id. None: there is no question that is new."""
+    asked = state.get("__interrupt__") or ()
+    reviews = {one.id: one.value["nottwice"]["review"] for one in asked}
+    if not reviews or seen.issuperset(reviews.values()):
+        return None
+    seen.update(reviews.values())
+    return Command(resume={key: scene.answers.get(one, YES) for key, one in reviews.items()})
+
+
+def _driven(state: Any) -> Driven:
+    messages = state["messages"]
+    last = max(n for n, one in enumerate(messages) if isinstance(one, HumanMessage))
+    told = {one.tool_call_id: one for one in messages[last:] if isinstance(one, ToolMessage)}
+    asked = [
+        one for each in messages[last:] if isinstance(each, AIMessage) for one in each.tool_calls
+    ]
+    return Driven(
+        told=[str(told[one["id"]].text) for one in asked if one["id"] in told],
+        paused=[one.value["nottwice"]["review"] for one in state.get("__interrupt__") or ()],
+    )
+
+
+def _awaited(function: Any) -> Any:
+    """The same function, async."""
+
+    @functools.wraps(function)
+    async def awaited(*given: Any, **named: Any) -> Any:
+        await asyncio.sleep(0)
+        return function(*given, **named)
+
+    return awaited

@@ -1,0 +1,112 @@
+"""Are several approvals recorded one by one, and doubts never together?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import nottwice as nt
+from nottwice.errors import NottwiceError, ReplayUnsafeError
+from nottwice.guard.ledger import Ledger
+from tests.web.visiting import Visit, hidden, words
+
+
+@nt.tool("unsafe_on_replay", name="inbox_pay", approve=True, title="Pay {cents} cents")
+def pay(cents: int) -> str:
+    return f"paid {cents}"
+
+
+@nt.tool("unsafe_on_replay", name="inbox_lost")
+def lose(number: int) -> str:
+    raise TimeoutError("no answer")
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    """Three approvals and two doubts."""
+    with Ledger(tmp_path / "a.db") as opened:
+        for number in range(3):
+            with pytest.raises(NottwiceError), opened.run(f"pay-{number}"):
+                pay(cents=number)
+        for number in range(2):
+            with pytest.raises(ReplayUnsafeError), opened.run(f"lost-{number}"):
+                lose(number)
+        yield opened
+
+
+def ids(ledger: Ledger, prefix: str) -> list[str]:
+    reviews = [one for one in ledger.store.reviews() if one.identity.workflow_id.startswith(prefix)]
+    return [f"{one.review_id}:{one.version}" for one in reviews]
+
+
+def decided(ledger: Ledger, prefix: str) -> list[str]:
+    return [
+        one.decision.verb.value
+        for one in ledger.store.reviews()
+        if one.decision is not None and one.identity.workflow_id.startswith(prefix)
+    ]
+
+
+def send(visit: Visit, chosen: list[str], verb: str, why: str = "") -> tuple[int, str]:
+    csrf = hidden(visit.get("/").text)["csrf"]
+    form = {"csrf": csrf, "chosen[]": chosen, "verb": verb, "why": why}
+    answer = visit.client.post("/approve", data=form)
+    return answer.status_code, words(answer.text)
+
+
+def test_several_approvals_are_recorded_each_by_itself(ledger: Ledger, visit: Visit) -> None:
+    assert "Pay 2 cents" in visit.text("/")
+    chosen = ids(ledger, "pay-")[:2]
+    assert send(visit, chosen, "approve")[0] == 303
+    assert send(visit, chosen, "approve")[0] == 303
+    assert decided(ledger, "pay-") == ["approve", "approve"]
+    audit = [one for one in ledger.store.audit() if one.action == "decide approve"]
+    assert sorted(one.workflow_id for one in audit) == ["pay-0", "pay-1"]
+    assert "Decided, not used yet: 2" in visit.text("/")
+
+
+def test_a_doubt_among_them_is_refused_and_the_others_are_recorded(
+    ledger: Ledger, visit: Visit
+) -> None:
+    chosen = [*ids(ledger, "pay-")[:1], *ids(ledger, "lost-")]
+    status, text = send(visit, chosen, "approve")
+    assert status == 409
+    assert "1 recorded, 2 not" in text
+    assert "is not an approval: decide it by itself" in text
+    assert decided(ledger, "lost-") == []
+    assert decided(ledger, "pay-") == ["approve"]
+
+
+@pytest.mark.parametrize("verb", ["happened", "did-not-happen", "abort", "undo", ""])
+def test_no_other_verb_decides_several(verb: str, ledger: Ledger, visit: Visit) -> None:
+    for chosen in (ids(ledger, "pay-"), ids(ledger, "lost-"), []):
+        status, _ = send(visit, chosen, verb, "because")
+        assert status == 400
+    assert decided(ledger, "") == []
+
+
+def test_several_are_rejected_only_with_a_reason(ledger: Ledger, visit: Visit) -> None:
+    chosen = ids(ledger, "pay-")
+    status, text = send(visit, chosen, "reject")
+    assert (status, "needs why" in text) == (409, True)
+    assert send(visit, chosen, "reject", "not today")[0] == 303
+    assert decided(ledger, "pay-") == ["reject"] * 3
+
+
+def test_no_doubt_has_a_button_in_the_list(ledger: Ledger, visit: Visit) -> None:
+    items = visit.get("/").text.split("<article")[1:]
+    doubts = [item for item in items if "item in-doubt" in item]
+    assert len(doubts) == 2
+    assert not any("<button" in item or "checkbox" in item for item in doubts)
+    assert all(
+        'value="approve"' in item for item in items if "item approvals" in item.split(">")[0]
+    )
+
+
+def test_an_empty_inbox_says_what_was_looked_at(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "quiet.db") as quiet:
+        text = Visit(quiet).text("/")
+    assert "Nothing waits for a person." in text
+    assert "quiet.db was read just now" in text

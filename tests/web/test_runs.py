@@ -1,0 +1,94 @@
+"""Does the page of a run show what its ledger has, in every part?"""
+
+from __future__ import annotations
+
+import html
+import re
+from pathlib import Path
+
+import pytest
+
+from nottwice.guard.ledger import Ledger
+from tests.cli.workplace import Workplace
+from tests.web.visiting import Visit, words
+
+
+@pytest.fixture
+def visit(graph_runs: Workplace) -> Visit:
+    return Visit(Ledger(graph_runs.store, create=False))
+
+
+def test_the_list_is_narrowed_by_its_address_and_says_why_a_run_stands(visit: Visit) -> None:
+    text = visit.text("/runs")
+    assert "listen-1 waiting event news listening@1.0.0" in text
+    assert "failed-1 failed RuntimeError: the van \\u001b[31mis broken order@1.0.0" in text
+    failed = visit.text("/runs?state=failed")
+    assert "failed-1" in failed
+    assert "listen-1 waiting" not in failed
+    assert "nottwice runs --state failed" in failed
+    assert "No such runs." in visit.text("/runs?prefix=nothing")
+    assert "is not a state of a run" in visit.text("/runs?state=odd", status=400)
+
+
+def test_pages_follow_each_other_and_keep_the_filter(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "many.db") as ledger:
+        for number in range(60):
+            with ledger.run(f"run-{number:02}", tags={"lot": "a"}):
+                pass
+        visit = Visit(ledger)
+        first = visit.get("/runs?tag=lot%3Da").text
+        link = re.search(r'rel="next" href="([^"]+)"', first)
+        assert link is not None
+        address = html.unescape(link[1])
+        assert "tag=lot%3Da" in address
+        second = visit.get(address).text
+        assert 'rel="next"' not in second
+        shown = [set(re.findall(r"data-open>(run-\d\d)<", one)) for one in (first, second)]
+        assert [len(one) for one in shown] == [50, 10]
+        assert not shown[0] & shown[1]
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        ("timeline", "opening 1: completed"),
+        ("state", '"log": [ "worth 100", "paid", "sent" ]'),
+        ("conversation", "This is not a run of an agent."),
+        ("events", "It was told nothing."),
+        ("audit", "No person has done anything to this run."),
+    ],
+)
+def test_every_part_of_a_run_has_its_page(part: str, said: str, visit: Visit) -> None:
+    assert said in visit.text(f"/run?id=done-1&part={part}")
+
+
+def test_a_version_of_the_state_says_what_changed_in_it(visit: Visit) -> None:
+    text = visit.text("/run?id=done-1&part=state&version=2")
+    assert "State of version 2" in text
+    assert "What changed from version 1 to 2" in text
+    assert "state.log[1] added null paid" in text
+
+
+def test_a_picture_has_a_bar_for_every_attempt_and_a_table_below(visit: Visit) -> None:
+    markup = visit.get("/run?id=killed-1").text
+    titles = re.findall(r"<title>(step|call) (\w+): (\w+)", markup)
+    assert ("call", "look_up", "done") in titles
+    assert ("call", "send", "lost") in titles
+    assert 'class="node done"' in markup
+    assert "<canvas" not in markup
+    text = words(markup)
+    assert "No living process is known that has order@1.0.0" in text
+    assert "IN DOUBT" in text
+
+
+def test_a_run_is_found_by_the_beginning_of_its_id_or_not_at_all(visit: Visit) -> None:
+    assert "listen-1" in visit.text("/run?id=listen")
+    assert "There is no run 'nope'" in visit.text("/run?id=nope", status=404)
+    assert "There is no such part" in visit.text("/run?id=done-1&part=odd", status=400)
+
+
+def test_a_child_links_to_its_parent_and_back(visit: Visit) -> None:
+    markup = visit.get("/run?id=parent-1").text
+    child = re.search(r'href="(/run\?id=parent-1\.[0-9a-f]+)"', markup)
+    assert child is not None
+    assert 'href="/run?id=parent-1"' in visit.get(child[1]).text
