@@ -21,7 +21,7 @@ import pytest
 import nottwice as nt
 
 SOURCE = Path(nt.__file__).parent
-LOOKS_FOR_SIGNALS = {"CALL", "CALL_FUNCTION_EX", "RESUME", "JUMP_BACKWARD"}
+LOOKS_FOR_SIGNALS = {"CALL", "CALL_KW", "CALL_FUNCTION_EX", "RESUME", "JUMP_BACKWARD"}
 sent: list[str] = []
 
 

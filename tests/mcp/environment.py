@@ -44,6 +44,6 @@ def run_inside(python: Path, file: str, folder: Path, *, only: str = "") -> None
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=290,
+        timeout=800,
     )
     assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]

@@ -12,7 +12,8 @@ import pytest
 from tests.mcp.environment import interpreter, run_inside
 from tests.tidy.source import ROOT
 
-pytestmark = pytest.mark.deep(part="adapters")
+# Importing the frameworks and dozens of kills take minutes on a busy machine.
+pytestmark = [pytest.mark.deep(part="adapters"), pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="session")

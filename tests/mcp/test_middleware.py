@@ -8,7 +8,8 @@ import pytest
 
 from tests.mcp.environment import interpreter, run_inside
 
-pytestmark = pytest.mark.deep(part="adapters")
+# Importing the frameworks and dozens of kills take minutes on a busy machine.
+pytestmark = [pytest.mark.deep(part="adapters"), pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="session")

@@ -59,7 +59,7 @@ class Requests:
             skip_first=self.is_method,
         )
         self.results = Results(self.signature, tool=name)
-        self._watch = ChangeWatch(self.signature, tool=name)
+        self._watch = ChangeWatch(self.signature, tool=name, function=function)
         self._key: KeyTemplate | KeyFunction | None = None
         self._key_is_call_id = key is key_per_call
         self.key_text = "per call" if self._key_is_call_id else None

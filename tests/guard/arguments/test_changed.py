@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -80,11 +81,12 @@ def call_all(ledger: nt.Ledger) -> list[list[str]]:
 
 def test_it_is_warned_of_once_and_names_tool_and_argument(caplog: pytest.LogCaptureFixture) -> None:
     store = MemoryStore()
-    with caplog.at_level(logging.WARNING, "nottwice"), pytest.warns(RuntimeWarning) as warned:
+    with caplog.at_level(logging.INFO, "nottwice"), pytest.warns(RuntimeWarning) as warned:
         live = call_all(nt.Ledger(store))
     assert len(warned) == 1
     assert "'changed_list' changed its argument found in place" in str(warned[0].message)
     assert warned[0].filename == __file__
+    assert warned[0].lineno == inspect.unwrap(changed_list).__code__.co_firstlineno
     assert "changed its argument found in place" in caplog.text
     # What the warning is about.
     assert live == [["x"], ["x"]]
@@ -116,8 +118,9 @@ def test_an_async_tool_has_a_copy_and_its_caller_is_told_that_the_change_is_lost
             await changed_later(found)
         return found
 
-    with pytest.warns(RuntimeWarning, match="argument found in place. It works on a copy"):
+    with pytest.warns(RuntimeWarning, match="in place. It works on a copy") as warned:
         assert asyncio.run(main()) == []
+    assert warned[0].filename == __file__
 
 
 def test_a_change_that_the_caller_makes_meanwhile_is_not_blamed_on_an_async_tool() -> None:

@@ -4,14 +4,15 @@ A receipt holds the result of a call, and a replay does not run the tool. So a l
 appended to live stays unchanged on replay, and the program continues with other data. If the tool
 works on a copy (an async tool, or an annotation such as ``list[str]``, which is validated into a
 new list), the caller never sees the change. nottwice cannot repair either case, but it must not
-stay silent: the first time, it warns in the log and in Python.
+stay silent: the first time, it warns.
 """
 
 from __future__ import annotations
 
+import inspect
 import logging
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from nottwice.errors import NottwiceError
@@ -36,8 +37,11 @@ Kwargs = Mapping[str, Any]
 class ChangeWatch:
     """Watches the live calls of one tool, until it has warned once."""
 
-    def __init__(self, signature: Signature, *, tool: str) -> None:
+    def __init__(
+        self, signature: Signature, *, tool: str, function: Callable[..., Any]
+    ) -> None:
         self._signature = signature
+        self._function = function
         self._tool = tool
         self._warned = False
 
@@ -91,7 +95,9 @@ class ChangeWatch:
     def _warn(self, names: str, what_is_lost: str) -> None:
         self._warned = True
         text = f"Tool {self._tool!r} changed its argument {names} in place. {what_is_lost}"
-        log.warning("%s", text)
-        # Point at the line that called the tool. _warn, look, look_after, call and the protected
-        # function are in between.
-        warnings.warn(text, RuntimeWarning, stacklevel=6)
+        # Python prints the warning; a log that nothing handles would print it a second time.
+        log.info("%s", text)
+        # Point at the tool, where the change is made. The line that called it is not always known.
+        code = getattr(inspect.unwrap(self._function), "__code__", None)
+        file, line = ("<tool>", 1) if code is None else (code.co_filename, code.co_firstlineno)
+        warnings.warn_explicit(text, RuntimeWarning, file, line)
