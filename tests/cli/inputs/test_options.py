@@ -13,7 +13,9 @@ from nottwice.cli.inputs.options import login_name
 from nottwice.cli.main import main
 
 # These say for each command what it shows or reads.
-OF_EACH_COMMAND = {"--all", "--at", "--id", "--points", "--quiet", "--to", "--tools", "--why"}
+OF_EACH_COMMAND = set(
+    "--all --at --id --points --quiet --since --to --tool --tools --why --yes".split()
+)
 
 
 def test_an_option_that_several_commands_have_means_the_same_in_each() -> None:

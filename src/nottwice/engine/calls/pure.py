@@ -63,12 +63,13 @@ def run_pure(
         intent = intent._replace(attempt=intent.attempt + 1, started_at=began)
     session.pending.add_call(CallWrite(row, before.state if before else None))
     mine.row = row
-    if row.failure is not None or events.listeners:
-        session.tell_attempt(row)
     if tool.durable:
         yield from session.commit()
     else:
         yield from session.flush_if_heavy()
+    # Listeners hear of a reply that is durable only once it is.
+    if row.failure is not None or events.listeners:
+        session.tell_attempt(row)
     return Attempted(row, outcome)
 
 

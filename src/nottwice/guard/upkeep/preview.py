@@ -2,6 +2,7 @@
 
 A newer nottwice migrates an older ledger when it opens it. Whether an older nottwice can still use
 it then depends on the migration. If you run both versions, you must know this before you deploy.
+What cannot be opened is a named error (P287).
 """
 
 from __future__ import annotations
