@@ -42,6 +42,7 @@ class ServerProcess:
         self._say = say
         self._on_line, self._on_end = on_line, on_end
         self._process: asyncio.subprocess.Process | None = None
+        self._started: list[asyncio.subprocess.Process] = []
         self._reading: asyncio.Task[None] | None = None
         self._closing = False
         self._spoke = False
@@ -67,6 +68,7 @@ class ServerProcess:
                 f"{self._command[0]!r} cannot be started: {error.strerror}.", 127
             ) from error
         self.starts += 1
+        self._started.append(self._process)
         self._reading = asyncio.create_task(self._read(self._process))
 
     async def write(self, line: bytes) -> None:
@@ -83,9 +85,18 @@ class ServerProcess:
     async def close(self) -> None:
         """End the server: close its input, then ask it to stop, then stop it."""
         self._closing = True
-        process = self._process
-        if process is None:
-            return
+        try:
+            if self._process is not None:
+                await self._end(self._process)
+        finally:
+            # Also if this was cancelled, or if a process that the server has started holds its
+            # pipes open. asyncio has no public name for it.
+            for process in self._started:
+                getattr(process, "_transport").close()  # noqa: B009
+        # Let the event loop close them.
+        await asyncio.sleep(0)
+
+    async def _end(self, process: asyncio.subprocess.Process) -> None:
         if process.stdin is not None:
             with contextlib.suppress(OSError):
                 process.stdin.close()
