@@ -93,8 +93,6 @@ class ServerProcess:
             # pipes open. asyncio has no public name for it.
             for process in self._started:
                 getattr(process, "_transport").close()  # noqa: B009
-        # Let the event loop close them.
-        await asyncio.sleep(0)
 
     async def _end(self, process: asyncio.subprocess.Process) -> None:
         if process.stdin is not None:
