@@ -31,8 +31,15 @@ QUICK := tests/model \
 # The parts of make deep: the tests with the marker deep(part="sweeps") belong to deep-sweeps.
 DEEP := sweeps soak adapters hosts browser
 COMPILE := .venv/bin/python -m compileall -q src
+# The tests that fork most. They run first and alone: a process that has collected every test is
+# three times as slow to fork.
+FORKING := tests/testing tests/crash
+# The files that contain a word, so that a part of make deep collects no others.
+files_with = $$(grep -rlE $(1) tests --include='test_*.py')
 # As many workers as the machine has cores, and one more (tests/conftest.py).
 PYTEST := .venv/bin/python -m pytest -q -n auto --dist worksteal -rs
+# pytest ends with 5 if ARGS leave no test, which may be true of one of two runs.
+OR_NONE = $(if $(ARGS),|| [ $$? -eq 5 ])
 # What pyproject.toml pins because it gates a change; make newest-sdks tries the newest versions.
 SDKS := anthropic openai tenacity
 # How long make crash explores.
@@ -49,7 +56,8 @@ STALE := $(shell [ ! -e .venv/.place ] || { [ "`cat .venv/.place`" = "`pwd -P`" 
 	&& .venv/bin/python -c '' 2>/dev/null; } || echo FORCE)
 
 help:
-	echo "make demo         watch an agent being killed, with and without nottwice (a minute)"
+	echo "make demo         watch an agent being killed, with and without nottwice (a minute);"
+	echo "                  ARGS=--page then opens the operator's page of its ledger"
 	echo "make quick        the core tests, in under a minute"
 	echo "make check        ruff, mypy and the house rules; run it before every commit"
 	echo "make test         ruff, mypy and the tests on all stores; ARGS=\"-k word\" is passed to pytest"
@@ -66,7 +74,7 @@ help:
 	echo "Each builds what it needs in .venv. PYTHON=/path/to/python chooses the interpreter."
 
 demo: .venv/.runtime
-	.venv/bin/nottwice demo
+	.venv/bin/nottwice demo $(ARGS)
 
 quick: .venv/.dev
 	$(COMPILE)
@@ -79,7 +87,8 @@ test: .venv/.dev
 	.venv/bin/python -m mypy --no-error-summary
 	echo "pytest: the tests that are not left to make deep"
 	$(COMPILE)
-	$(PYTEST) -m "not deep" $(ARGS)
+	$(PYTEST) -m "not deep" $(FORKING) $(ARGS) $(OR_NONE)
+	$(PYTEST) -m "not deep" tests $(FORKING:%=--ignore=%) $(ARGS) $(OR_NONE)
 
 deep: $(DEEP:%=deep-%) deep-properties
 
@@ -92,13 +101,13 @@ $(DEEP:%=deep-%): export TMPDIR ?= /tmp
 $(DEEP:%=deep-%): deep-%: .venv/.dev
 	echo "pytest: deep-$*"
 	$(COMPILE)
-	$(PYTEST) -m 'deep(part="$*")' $(ARGS)
+	$(PYTEST) -m 'deep(part="$*")' $(call files_with,'part="$*"') $(ARGS)
 
 # The properties of make test again, with twenty times as many examples.
 deep-properties: .venv/.dev
 	echo "pytest: deep-properties"
 	$(COMPILE)
-	$(PYTEST) -m hypothesis --hypothesis-profile deep $(ARGS)
+	$(PYTEST) -m hypothesis --hypothesis-profile deep $(call files_with,'hypothesis|spoiling') $(ARGS)
 
 # The stamp is removed, so that the next target installs the pinned versions again.
 newest-sdks: .venv/.dev
@@ -138,7 +147,10 @@ bench: .venv/.dev
 	.venv/bin/python bench/graphs.py
 	.venv/bin/python bench/worker.py
 	.venv/bin/python bench/agent.py
+	.venv/bin/python bench/telemetry.py
 	.venv/bin/python bench/postgres.py
+	.venv/bin/python bench/fleet.py
+	.venv/bin/python bench/waiting.py
 
 bench-peers: .venv/.dev
 	.venv/bin/python bench/peers.py
@@ -150,7 +162,7 @@ bench-peers: .venv/.dev
 clean:
 	echo "Removing the environments that make built, build output and caches."
 	[ ! -e .venv/.built-by-make ] || rm -rf .venv
-	rm -rf .venv-peers .venv-frameworks .venv-mcp .venv-hosts build dist
+	rm -rf .venv-peers .venv-frameworks .venv-frameworks-otel .venv-mcp .venv-hosts build dist
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find src tests bench docs examples -name __pycache__ -type d -prune -exec rm -rf {} + \
 		2>/dev/null || true
@@ -158,7 +170,7 @@ clean:
 # The runtime stamp is enough for the demo; the dev stamp includes it.
 .venv/.runtime: pyproject.toml .venv/.place
 	echo "Installing nottwice into .venv"
-	.venv/bin/python $(PIP_INSTALL) --editable . || { $(explain_install); }
+	.venv/bin/python $(PIP_INSTALL) --editable '.[web]' || { $(explain_install); }
 	touch $@
 
 .venv/.dev: pyproject.toml .venv/.place

@@ -14,6 +14,8 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
@@ -62,6 +64,24 @@ SELECT format('DROP INDEX %%s', indexrelid::regclass), pg_get_indexdef(indexreli
 """
 
 
+@contextmanager
+def filling(connection: psycopg.Connection, tables: list[str]) -> Iterator[None]:
+    """Drop the indexes of tables that are to be filled, and create them again."""
+    connection.execute("SET synchronous_commit = off")
+    connection.execute("SET maintenance_work_mem = '1GB'")
+    indexes = connection.execute(_INDEXES, (tables, tables)).fetchall()
+    for drop, _ in indexes:
+        connection.execute(drop)
+    yield
+    for _, make in indexes:
+        # The index of a partitioned table is shown as one of this table ONLY.
+        connection.execute(make.replace(" ON ONLY ", " ON ", 1))
+    # The server does this on its own later, which would disturb the measurement.
+    for table in tables:
+        connection.execute(f"VACUUM ANALYZE {table}")
+    connection.execute("CHECKPOINT")
+
+
 def fill(url: str, schema: str, rows: int) -> None:
     """Create closed runs of ten calls each, on the server, one batch at a time.
 
@@ -69,24 +89,13 @@ def fill(url: str, schema: str, rows: int) -> None:
     not come in the order of any index.
     """
     tables = [f"{schema}.runs", f"{schema}.tool_call_results"]
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("SET synchronous_commit = off")
-        connection.execute("SET maintenance_work_mem = '1GB'")
-        indexes = connection.execute(_INDEXES, (tables, tables)).fetchall()
-        for drop, _ in indexes:
-            connection.execute(drop)
+    with psycopg.connect(url, autocommit=True) as connection, filling(connection, tables):
         for start in range(0, rows, ROUND_ROWS):
             last = min(start + ROUND_ROWS, rows) - 1
             runs = (start // CALLS_A_RUN, last // CALLS_A_RUN)
             connection.execute(in_schema(_RUNS, schema), runs)
             connection.execute(in_schema(_CALLS, schema), (CALLS_A_RUN, start, last))
             print(f"\r{schema}: {last + 1:,} of {rows:,} rows", end="", file=sys.stderr)
-        for _, make in indexes:
-            connection.execute(make)
-        # The server does this on its own later, which would disturb the measurement.
-        for table in tables:
-            connection.execute(f"VACUUM ANALYZE {table}")
-        connection.execute("CHECKPOINT")
     print(file=sys.stderr)
 
 

@@ -17,13 +17,14 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-# Two workers on a small machine make single examples slow at random; a deadline would report
-# the machine and not the code.
-settings.register_profile("nottwice", deadline=None, max_examples=25)
+# Two workers on a small machine make single examples slow at random; a deadline, or a check of how
+# fast they are generated, would report the machine and not the code.
+timeless = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("nottwice", timeless, max_examples=25)
 # `make deep-properties` tries this many.
-settings.register_profile("deep", deadline=None, max_examples=500)
+settings.register_profile("deep", timeless, max_examples=500)
 settings.load_profile("nottwice")
 
 # Each commit waits for the disk, some tens of thousands of times. What a SIGKILL leaves is in the

@@ -26,14 +26,14 @@ from nottwice.durations import parse_retry_after
 from nottwice.errors import LedgerCorrupt, NottwiceError, UsageError
 from nottwice.graphs.recorded import recorded_fingerprint
 from nottwice.model import values
-from nottwice.model.asked import Question, WantedCall, shown_in
-from nottwice.model.calendar import utc
+from nottwice.model.asking.asked import Question, WantedCall, shown_in
+from nottwice.model.data.calendar import utc
 from nottwice.model.failure import Failure
 from nottwice.model.graphs.graph import parse_version, split_graph_id
 from nottwice.model.policy import in_millionths
-from nottwice.model.retention import Retention
 from nottwice.model.review import ReviewKind
 from nottwice.model.run import CheckpointRecord, GraphRecord
+from nottwice.model.runs.retention import Retention
 from nottwice.model.saving.checkpoint import restore, save
 from nottwice.model.saving.image import load_image
 from nottwice.model.sealing.keyring import parse_keyring

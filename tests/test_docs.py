@@ -6,8 +6,8 @@ As in `tests/test_tidy.py`, each check is also applied to a sample that breaks i
 
 from __future__ import annotations
 
+import functools
 import os
-import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -26,6 +26,14 @@ PAGES = {
     "README.md": (ROOT / "README.md").read_text(encoding="utf-8"),
     **read_tree("docs", suffixes=(".md",)),
 }
+# The code of the others is not executed.
+ALL_PAGES = {
+    **PAGES,
+    **{
+        name: (ROOT / name).read_text(encoding="utf-8")
+        for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+    },
+}
 CLI_PAGE = "docs/reference/cli.md"
 PROMISES_PAGE = "docs/promises.md"
 
@@ -43,6 +51,11 @@ def page(path: str) -> str:
     # A page that is gone is a failure, not a reason to skip what it promised.
     assert path in PAGES, f"{path} is missing"
     return PAGES[path]
+
+
+@functools.cache
+def python_files() -> dict[str, str]:
+    return read_tree("tests", "src", "examples", "bench", "tools")
 
 
 @pytest.fixture
@@ -142,6 +155,16 @@ def test_every_promise_names_tests_that_exist() -> None:
     text = page(PROMISES_PAGE)
     assert documents.promises(text), f"{PROMISES_PAGE} has no heading `### P1. …`"
     assert_clean(documents.broken_promises(PROMISES_PAGE, text, read_tree("tests", "src")))
+
+
+@pytest.mark.parametrize("path", sorted(ALL_PAGES))
+def test_the_files_and_tests_that_the_page_names_exist(path: str) -> None:
+    assert_clean(documents.stale_names(path, ALL_PAGES[path], python_files()))
+
+
+@pytest.mark.parametrize("path", sorted(ALL_PAGES))
+def test_lists_and_headings_of_the_page_are_lines_of_their_own(path: str) -> None:
+    assert_clean(documents.folded_lines(path, ALL_PAGES[path]))
 
 
 def test_every_promise_that_code_cites_was_made() -> None:
@@ -409,7 +432,17 @@ def test_a_promise_that_no_code_cites_is_found() -> None:
     assert places(documents.uncited_promises("p.md", PROMISES, source)) == ["p.md:12"]
 
 
-def test_every_test_that_the_threat_model_names_is_there() -> None:
-    named = re.findall(r"`(tests/[\w/]+\.py)`", page("docs/concepts/threat-model.md"))
-    assert len(named) > 20
-    assert [path for path in named if not (ROOT / path).is_file()] == []
+def test_a_file_or_a_test_that_is_gone_is_found() -> None:
+    tree = {"src/nottwice/store/machine/locks.py": "", **PROOFS}
+    text = "`store/machine/locks.py`, `locks.py`, `tests/test_a.py::test_one`\n"
+    assert places(documents.stale_names("p.md", text, tree)) == []
+    text = "`store/locks.py`\n`tests/test_a.py::test_gone`\n`tests/test_b.py`\n"
+    found = documents.stale_names("p.md", text, tree)
+    assert places(found) == ["p.md:1", "p.md:2", "p.md:3"]
+
+
+def test_a_list_that_was_folded_into_a_paragraph_is_found() -> None:
+    text = "It is not asked  - for this; - for that.\n\n## A heading  And its text.\n"
+    assert places(documents.folded_lines("p.md", text)) == ["p.md:1", "p.md:3"]
+    kept = "| a  | b |\n\n    make  quick\n\n```text\na  b\n```\n\n  - an item\n"
+    assert places(documents.folded_lines("p.md", kept)) == []

@@ -13,10 +13,10 @@ import pytest
 from tools.mutants import __main__ as mutants
 from tools.mutants.mutant import ROOT, Mutant
 
-TEST = "tests/model/test_places.py::test_only_siblings_of_one_fan_lie_in_different_branches"
+TEST = "tests/model/runs/test_places.py::test_only_siblings_of_one_fan_lie_in_different_branches"
 HARMLESS = Mutant(
     name="a docstring says something else",
-    file="model/places.py",
+    file="model/runs/places.py",
     old="How do two places in a run relate?",
     new="How are two places in a run related?",
     tests=(TEST,),
@@ -24,7 +24,7 @@ HARMLESS = Mutant(
 )
 GRAVE = Mutant(
     name="no branch differs from another",
-    file="model/places.py",
+    file="model/runs/places.py",
     old="    return mine[:shorter] != theirs[:shorter]\n",
     new="    return False\n",
     tests=(TEST,),

@@ -30,6 +30,8 @@ PUBLIC_NAMES = [
     "Call",
     "Graph",
     "Ledger",
+    "Limit",
+    "Notify",
     "NottwiceError",
     "Outcome",
     "Permanent",

@@ -87,7 +87,7 @@ NOT_GREEN = """
 import nottwice as nt
 
 from agent import refund
-from nottwice.testing.crash import failing
+from nottwice.testing.crash.faults import failing
 
 def test_fails(kill_everywhere):
     kill_everywhere(lambda: 1 / 0)

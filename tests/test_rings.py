@@ -52,6 +52,26 @@ def test_make_test_leaves_out_what_is_deep() -> None:
     assert '-m "not deep"' in planned("test")
 
 
+def test_the_two_runs_of_make_test_leave_nothing_out() -> None:
+    first, second = [line for line in planned("test").splitlines() if "-m pytest " in line]
+    alone = [word for word in first.split() if word.startswith("tests/")]
+    assert alone
+    assert [word for word in second.split() if word.startswith(("tests", "--ignore"))] == [
+        "tests",
+        *(f"--ignore={folder}" for folder in alone),
+    ]
+
+
+def test_a_part_is_named_in_the_file_of_its_tests() -> None:
+    """Because `make deep` looks for the name, and collects no other files."""
+    found = {
+        path.name
+        for path in (ROOT / "tests").rglob("*.py")
+        if re.search(r"\bmark\.(deep|sampled)\(", path.read_text(encoding="utf-8"))
+    }
+    assert {name for name in found if not name.startswith("test_")} == {"conftest.py", "rings.py"}
+
+
 @pytest.mark.parametrize("part", PARTS)
 def test_every_part_of_make_deep_runs_the_tests_that_name_it(part: str) -> None:
     assert f'''-m 'deep(part="{part.removeprefix("deep-")}")\'''' in planned(part)
@@ -96,8 +116,8 @@ def test_make_deep_keeps_its_files_on_a_disk() -> None:
 def test_no_process_of_the_tests_compiles_nottwice_again(target: str) -> None:
     lines = planned(target).splitlines()
     (compiles,) = [number for number, line in enumerate(lines) if "-m compileall -q src" in line]
-    (runs,) = [number for number, line in enumerate(lines) if "-m pytest " in line]
-    assert compiles < runs
+    runs = [number for number, line in enumerate(lines) if "-m pytest " in line]
+    assert compiles < min(runs)
     assert re.search(r"^export PYTHONDONTWRITEBYTECODE :=$", MAKEFILE, re.MULTILINE)
 
 

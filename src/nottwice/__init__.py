@@ -21,12 +21,16 @@ if TYPE_CHECKING:
     # For editors and type checkers, which do not run ``__getattr__``. A test compares the two.
     from nottwice import adapters as adapters
     from nottwice import agent as agent
+    from nottwice import celery as celery
     from nottwice import dbos as dbos
     from nottwice import errors as errors
     from nottwice import events as events
     from nottwice import hosts as hosts
+    from nottwice import metrics as metrics
+    from nottwice import otel as otel
     from nottwice import policy as policy
     from nottwice import recipes as recipes
+    from nottwice import restate as restate
     from nottwice import temporal as temporal
     from nottwice import testing as testing
     from nottwice import types as types
@@ -64,8 +68,9 @@ if TYPE_CHECKING:
     from nottwice.model.call import Call
     from nottwice.model.failure import single_request
     from nottwice.model.graphs.graph import END
-    from nottwice.model.retention import Retention
     from nottwice.model.retry import RetryPolicy
+    from nottwice.model.runs.limits import Limit
+    from nottwice.model.runs.retention import Retention
     from nottwice.model.tool import (
         Verification,
         cannot_tell,
@@ -73,6 +78,7 @@ if TYPE_CHECKING:
         happened,
         still_running,
     )
+    from nottwice.notify.settings import Notify
     from nottwice.reviews.inbox import Reviews
     from nottwice.worker.worker import Worker
 
@@ -87,6 +93,8 @@ __all__ = [
     "Call",
     "Graph",
     "Ledger",
+    "Limit",
+    "Notify",
     "NottwiceError",
     "Outcome",
     "Permanent",
@@ -162,7 +170,8 @@ _NAMES = {
     "nottwice.model.failure": ("single_request",),
     "nottwice.model.retry": ("RetryPolicy",),
     "nottwice.model.graphs.graph": ("END",),
-    "nottwice.model.retention": ("Retention",),
+    "nottwice.model.runs.limits": ("Limit",),
+    "nottwice.model.runs.retention": ("Retention",),
     "nottwice.model.tool": (
         "Verification",
         "cannot_tell",
@@ -170,6 +179,7 @@ _NAMES = {
         "happened",
         "still_running",
     ),
+    "nottwice.notify.settings": ("Notify",),
     "nottwice.reviews.inbox": ("Reviews",),
     "nottwice.worker.worker": ("Worker",),
 }
@@ -177,13 +187,17 @@ _NAMES = {
 _ROOMS = {
     "adapters": "nottwice.adapters",
     "agent": "nottwice.agent",
+    "celery": "nottwice.celery",
     "dbos": "nottwice.dbos",
     "errors": "nottwice.errors",
     "events": "nottwice.events",
     "hosts": "nottwice.hosts",
+    "metrics": "nottwice.metrics",
+    "otel": "nottwice.otel",
     "policy": "nottwice.policy",
     "providers": "nottwice.agent.providers",
     "recipes": "nottwice.recipes",
+    "restate": "nottwice.restate",
     "temporal": "nottwice.temporal",
     "testing": "nottwice.testing",
     "types": "nottwice.types",

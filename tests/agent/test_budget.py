@@ -16,7 +16,7 @@ from nottwice.agent.budget import (
     raised_by,
 )
 from nottwice.errors import UsageError
-from nottwice.model.raises import check_raise
+from nottwice.model.asking.raises import check_raise
 
 
 def taken(**given: Any) -> Taken:

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 import nottwice as nt
 from nottwice.agent.messages import ToolResult
 from nottwice.agent.toolbox import Toolbox, result_text
-from nottwice.model.asked import WantedCall, shown_in
+from nottwice.model.asking.asked import WantedCall, shown_in
 from tests.agent.workshop import Workshop
 
 MAIL = {"send_mail": {"to": "ann", "text": "hello"}}

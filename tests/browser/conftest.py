@@ -12,7 +12,7 @@ import subprocess
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -40,7 +40,7 @@ _WITHOUT_FOLDERS = """() => {
 }"""
 
 
-def missing(what: str) -> None:
+def missing(what: str) -> NoReturn:
     """Skip a test, or fail it where the browser is required."""
     if os.environ.get("NOTTWICE_BROWSER") == "required":
         pytest.fail(f"{what} is missing, and NOTTWICE_BROWSER=required says that it must be here")
@@ -53,8 +53,11 @@ def browser() -> Iterator[Any]:
     program = next(filter(None, map(shutil.which, PROGRAMS)), None)
     if program is None:
         missing("chromium (apt-get install chromium)")
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as started:
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        missing("playwright (pip install playwright)")
+    with sync_playwright() as started:
         found = started.chromium.launch(executable_path=program, args=ARGUMENTS)
         yield found
         found.close()
@@ -108,6 +111,16 @@ def open_page(browser: Any, server: Server) -> Iterator[Any]:
     for context in contexts:
         context.close()
     assert problems == []
+
+
+def assert_readable(page: Any, axe: str) -> None:
+    """The page is live, axe finds nothing, and nothing is wider than the window."""
+    page.get_by_text("● live").wait_for()
+    page.evaluate(axe)
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    said = [(one["id"], node["html"][:120]) for one in found["violations"] for node in one["nodes"]]
+    assert said == [], page.url
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), page.url
 
 
 def screenshot(page: Any, name: str) -> None:

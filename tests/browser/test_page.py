@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -11,8 +13,9 @@ import pytest
 import nottwice as nt
 from nottwice.guard.ledger import Ledger
 from nottwice.reviews.inbox import Reviews
-from tests.browser.conftest import screenshot
+from tests.browser.conftest import assert_readable, screenshot
 from tests.cli.workplace import Workplace
+from tests.kill.processes import wait_until
 from tests.web.test_serving import Server
 
 pytestmark = pytest.mark.deep(part="browser")
@@ -160,24 +163,41 @@ def test_a_page_whose_server_is_gone_says_so_and_records_nothing(
     assert page.get_by_label("It did not happen").is_checked()
 
 
-def test_a_server_that_is_killed_in_mid_decision_leaves_one_decision_or_none(
+def test_a_server_that_is_killed_before_it_recorded_a_decision_leaves_none(
     open_page: Any, server: Server, workplace: Workplace
 ) -> None:
     page = visit_review(open_page(), "ticket-8", workplace)
+    with closing(sqlite3.connect(workplace.store)) as other:
+        # Until this ends, the server cannot commit.
+        other.execute("BEGIN IMMEDIATE")
+        _send_decision(page)
+        server.process.kill()
+        server.process.wait(timeout=30)
+    assert _recorded(workplace) == (1, 0)
+
+
+def test_a_server_that_is_killed_before_it_tells_of_a_decision_leaves_one(
+    open_page: Any, server: Server, workplace: Workplace
+) -> None:
+    page = visit_review(open_page(), "ticket-8", workplace)
+    _send_decision(page)
+    wait_until(lambda: _recorded(workplace) != (1, 0))
+    server.process.kill()
+    server.process.wait(timeout=30)
+    assert _recorded(workplace) == (2, 1)
+
+
+def _send_decision(page: Any) -> None:
     page.get_by_label("It did not happen").check()
     page.get_by_label("Why (kept").fill("not there")
-    page.route("**/review/*", lambda route: _send_and_kill(route, server))
-    page.get_by_role("button", name="Record decision").click()
-    server.process.wait(timeout=30)
-    review = review_of(workplace, "ticket-8")
-    audit = [one for one in _audit(workplace) if one.action.startswith("decide")]
-    assert (review.version, len(audit)) in ((1, 0), (2, 1))
+    with page.expect_request(lambda request: request.method == "POST"):
+        page.get_by_role("button", name="Record decision").click(no_wait_after=True)
 
 
-def _send_and_kill(route: Any, server: Server) -> None:
-    if route.request.method == "POST":
-        os.kill(server.process.pid, signal.SIGKILL)
-    route.continue_()
+def _recorded(workplace: Workplace) -> tuple[int, int]:
+    """The version of the review, and how many decisions the audit trail has."""
+    decided = [one for one in _audit(workplace) if one.action.startswith("decide")]
+    return review_of(workplace, "ticket-8").version, len(decided)
 
 
 def _audit(workplace: Workplace) -> list[Any]:
@@ -200,6 +220,8 @@ def test_the_keyboard_is_enough(open_page: Any, workplace: Workplace) -> None:
     assert page.get_by_label("Why (kept").input_value() == "jkgru"
     page.keyboard.press("Enter")
     page.get_by_role("heading", name="Recorded: did-not-happen").wait_for()
+    # The keys work once the script has run, which is after the heading is visible.
+    page.wait_for_load_state()
     page.keyboard.press("g")
     page.get_by_role("heading", name="Inbox").wait_for()
     before = page.locator("#asof time").inner_text()
@@ -216,21 +238,48 @@ def test_a_screen_reader_and_a_phone_can_use_every_page(
     start = page.url
     review = review_of(workplace, "ticket-8").review_id
     paths = ["", f"review/{review}", "runs", "run?id=ticket-8", "run?id=ticket-8&part=audit"]
+    paths += ["behind?figure=effects", "decided", "retention?in=365d"]
     for path in [*paths, "ledger", "report", "review/nope"]:
         page.goto(start + path)
-        page.get_by_text("● live").wait_for()
-        page.evaluate(axe)
-        found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-        said = [
-            (one["id"], node["html"][:120]) for one in found["violations"] for node in one["nodes"]
-        ]
-        assert said == [], path
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+        assert_readable(page, axe)
         name = (path.split("?")[0].split("/")[0] or "inbox") + f"-{scheme}-{width}"
         if (scheme, width) == ("dark", 390):
             screenshot(page, name)
         if (scheme, width) == ("light", 1100) and path in ("ledger", "report"):
             screenshot(page, path)
+
+
+@pytest.mark.parametrize("width", [390, 1100])
+@pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without scripts"])
+def test_when_the_ledger_was_read_is_visible_wherever_the_page_is_scrolled_to(
+    width: int, scripts: bool, open_page: Any, workplace: Workplace
+) -> None:
+    page = open_page(java_script_enabled=scripts, viewport={"width": width, "height": 700})
+    visit_review(page, "ticket-8", workplace)
+    shown = page.locator("#asof")
+    for place in (page.locator("h1"), page.locator("footer")):
+        place.scroll_into_view_if_needed()
+        found = shown.bounding_box()
+        assert found is not None
+        assert 0 <= found["y"] <= 700 - found["height"], (place, found)
+    # The end of the page is not hidden by it.
+    last = page.locator("footer p").last.bounding_box()
+    assert last is not None
+    assert last["y"] + last["height"] <= (found["y"] if width == 390 else 700)
+
+
+def test_what_a_person_reads_is_not_replaced(open_page: Any, workplace: Workplace) -> None:
+    page = open_page(**WIDE)
+    page.goto(page.url + "run?id=ticket-8")
+    page.get_by_text("● live").wait_for()
+    page.locator("[data-part] details summary").first.click()
+    with Ledger(workplace.store, create=False) as ledger:
+        (review,) = ledger.store.open_reviews("ticket-8")
+        Reviews(ledger).decide(review.review_id, "abort", by="bob", why="stop it")
+    page.get_by_text("Something changed. Show it.").wait_for()
+    assert page.locator("[data-part] details[open]").count() == 1
+    page.get_by_text("Something changed. Show it.").click()
+    page.get_by_text("decided 'abort' by bob").wait_for()
 
 
 def test_hostile_text_runs_nothing(open_page: Any, workplace: Workplace) -> None:

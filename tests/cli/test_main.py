@@ -32,6 +32,7 @@ COMMANDS = [
     "audit",
     "reviews",
     "decide",
+    "notify",
     "serve",
     "report",
     "recheck",

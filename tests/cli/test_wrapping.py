@@ -55,7 +55,7 @@ def test_with_yes_the_file_is_wrapped_and_all_is_said(file: Path) -> None:
         '-      "args": ["-y", "pay-mcp"],',
         '+      "args": ["proxy", "--name", "pay", "--", "npx", "-y", "pay-mcp"],',
         "What it was is in claude_desktop_config.json.nottwice-backup, beside it.",
-        f"To take it back: nottwice proxy --unwrap '{file}'",
+        f"To undo it: nottwice proxy --unwrap '{file}'",
     ):
         assert line in ran.output
     # The key of the server is in a line beside those that change.
@@ -65,7 +65,7 @@ def test_with_yes_the_file_is_wrapped_and_all_is_said(file: Path) -> None:
 def test_wrapping_again_changes_nothing_and_unwrapping_restores(file: Path) -> None:
     nottwice("--wrap", file, "--yes")
     again = nottwice("--wrap", file)
-    assert (again.exit_code, "is as it was" in again.output) == (0, True)
+    assert (again.exit_code, "is unchanged" in again.output) == (0, True)
     assert "pay: is started through nottwice already" in again.output
     back = nottwice("--unwrap", file, "--yes")
     assert (back.exit_code, file.read_text()) == (0, DESKTOP)

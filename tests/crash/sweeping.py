@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable, Iterator
 
 from nottwice.model.tool import parse_duration
-from nottwice.testing.crash.scratch import VARIABLE, scratch_url
+from nottwice.testing.crash.inside.scratch import VARIABLE, scratch_url
 from nottwice.testing.crash.sweep import Orders, level_names, sweep
 from nottwice.testing.crash.verdict import Verdict
 from tests.crash.agents import AGENTS

@@ -132,9 +132,18 @@ def test_an_async_run_tells_the_same(tmp_path: Path, told: list[events.Event]) -
     asyncio.run(main())
     kinds = [type(event) for event in told if type(event).__module__ == events.__name__]
     assert kinds == [
+        events.RunOpening,
+        events.CommitEnded,
         events.RunClaimed,
+        events.RunBegan,
+        events.CommitEnded,
+        events.AttemptBegan,
+        events.AttemptReturned,
+        events.CommitEnded,
         events.AttemptEnded,
         events.CallEnded,
+        events.RunReturned,
+        events.CommitEnded,
         events.RunLeft,
         events.RunOver,
     ]
@@ -222,7 +231,12 @@ def test_ledgers_in_memory_are_not_taken_for_one() -> None:
             pass
     stop()
     assert [type(event) for event in heard if type(event).__module__ == events.__name__] == [
+        events.RunOpening,
+        events.CommitEnded,
         events.RunClaimed,
+        events.RunBegan,
+        events.RunReturned,
+        events.CommitEnded,
         events.RunLeft,
         events.RunOver,
     ]

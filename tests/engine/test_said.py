@@ -8,7 +8,7 @@ import logging
 import pytest
 
 import nottwice as nt
-from nottwice.cli.commands.worker import JsonLines
+from nottwice.cli.render.json_log import JsonLines
 from nottwice.engine.said import BEGIN, DONE, FAILED, REPLAY, RESUME, Said
 from tests.fakes import Host
 

@@ -35,6 +35,23 @@ def test_an_app_runs_its_graphs_by_name_in_its_ledger(host: Host, effects: Effec
         assert asyncio.run(app.arun("flow", "s", {"x": 1})).state == {"x": 1, "by": "did 1.0.0"}
 
 
+@pytest.mark.parametrize("place", ["file:runs", nt.Ledger(":memory:")], ids=str)
+def test_limits_are_refused_before_anything_starts_if_the_ledger_cannot_keep_them(
+    effects: Effects, place: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    limits = [nt.Limit(tool="send", concurrency=1)]
+    app = nt.App(graphs=[flow(effects)], store=place, limits=limits)
+    for use in (
+        lambda: app.enqueue("flow", "r"),
+        lambda: app.run("flow", "r"),
+        lambda: nt.Worker(app).run(until_idle=True),
+    ):
+        with pytest.raises(UsageError, match=r"cannot keep them\. .* Use SQLite or PostgreSQL"):
+            use()
+    assert effects.done == []
+
+
 def test_a_new_run_takes_the_newest_version(host: Host, effects: Effects) -> None:
     versions = [flow(effects, version) for version in ("1.9.0", "1.10.0", "1.2.3")]
     with host.process() as ledger:

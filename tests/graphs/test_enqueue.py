@@ -197,3 +197,24 @@ def test_the_id_of_a_run_that_was_removed_is_refused(host: Host, flow: nt.Graph[
         with pytest.raises(nt.errors.RunRemoved):
             app.enqueue("order", "r", given)
     assert list(host.data.runs) == ["r"]
+
+
+def test_listeners_of_this_process_hear_that_a_run_is_ready_once(
+    host: Host, flow: nt.Graph[Any]
+) -> None:
+    """P303. The same as the outbox tells other processes."""
+    heard: list[tuple[str, str]] = []
+
+    def hear(event: nt.events.Event) -> None:
+        if isinstance(event, nt.events.RunReady):
+            heard.append((event.run_id, event.because))
+
+    with host.process() as ledger:
+        ledger.on(hear)
+        app = nt.App(graphs=[flow], store=ledger)
+        for _ in range(2):
+            app.enqueue("order", "r", {"order_id": 7})
+            app.enqueue_all("order", {"s": {"order_id": 8}, "t": {"order_id": 9}})
+        told = [(one.run_id, one.about["because"]) for one in ledger.notices(kind="run_ready")]
+    assert heard == [("r", "queued"), ("s", "queued"), ("t", "queued")]
+    assert sorted(told) == heard

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tests.store.machine import needs_strace, run, syncs_of, traced
+from tests.store.abilities import needs_strace, run, syncs_of, traced
 
 
 def syncs(

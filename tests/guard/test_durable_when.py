@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.store.machine import needs_strace, run, syncs_between, traced
+from tests.store.abilities import needs_strace, run, syncs_between, traced
 
 STEPS = 20
 PRICES = {

@@ -303,13 +303,19 @@ def test_verify_gets_no_more_time_than_the_host_has(host: Host) -> None:
     limits: list[float] = []
 
     class Watching:
+        real = nt.Ledger(":memory:").driver
+
         def answer(self, ask: Any, of: Any) -> Any:
-            if type(ask).__name__ == "Verify":
-                limits.append(ask.limit_seconds)
-            return nt.Ledger(":memory:").driver.answer(ask, of)
+            self.note(ask)
+            return self.real.answer(ask, of)
 
         async def answer_async(self, ask: Any, of: Any) -> Any:
-            raise NotImplementedError
+            self.note(ask)
+            return await self.real.answer_async(ask, of)
+
+        def note(self, ask: Any) -> None:
+            if type(ask).__name__ == "Verify":
+                limits.append(ask.limit_seconds)
 
     def verify(call: nt.Call) -> nt.Verification:
         return nt.happened("found")
@@ -321,6 +327,13 @@ def test_verify_gets_no_more_time_than_the_host_has(host: Host) -> None:
         watched = nt.Ledger(ledger.store, clock=host.clock, driver=Watching())
         assert watched.once("g", "1", spec, {}, unwanted, within="4s").value == "found"
     assert limits == [4.0]
+    with host.process() as ledger:
+        ledger.once("g", "2", spec, {}, dying(ledger))
+    with host.process() as ledger:
+        watched = nt.Ledger(ledger.store, clock=host.clock, driver=Watching())
+        found = asyncio.run(watched.aonce("g", "2", spec, {}, unwanted, within="5s"))
+        assert found.value == "found"
+    assert limits == [4.0, 5.0]
 
 
 def test_a_caller_that_is_cancelled_leaves_at_once_and_the_outcome_is_recorded() -> None:

@@ -13,7 +13,7 @@ import pytest
 from pydantic import BaseModel
 
 import nottwice as nt
-from nottwice.model.asked import Question, shown_in
+from nottwice.model.asking.asked import Question, shown_in
 from nottwice.model.review import Verb
 from tests.fakes import Host
 

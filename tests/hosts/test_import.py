@@ -7,13 +7,20 @@ import sys
 
 import pytest
 
-ENGINES = {"temporal": ("temporalio", "Plugin"), "dbos": ("dbos", "step")}
+ENGINES = {
+    "temporal": ("temporalio", "Plugin"),
+    "dbos": ("dbos", "step"),
+    "celery": ("celery", "task"),
+    "restate": ("restate", "run"),
+}
 
 
 def test_importing_nottwice_imports_no_engine() -> None:
+    rooms = ", ".join(f"nottwice.{room}" for room in ENGINES)
+    engines = [engine for engine, _ in ENGINES.values()]
     code = (
-        "import sys, nottwice, nottwice.hosts, nottwice.temporal, nottwice.dbos; "
-        "print([name for name in ('temporalio', 'dbos') if name in sys.modules])"
+        f"import sys, nottwice, nottwice.hosts, {rooms}; "
+        f"print([name for name in {engines} if name in sys.modules])"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"

@@ -18,8 +18,7 @@ FILE = "check_temporal.py"
 KILLS = [
     "killed_after and bare",
     "killed_after and protected",
-    "before",
-    "acknowledge",
+    "killed_before",
     "parallel",
 ]
 
@@ -29,7 +28,7 @@ def test_workers_that_are_killed_leave_one_effect(python: Path, tmp_path: Path, 
     run_inside(python, FILE, tmp_path, "-k", cases)
 
 
-@pytest.mark.parametrize("cases", ["outlives", "reset", "continue"])
+@pytest.mark.parametrize("cases", ["outlives", "namespace", "reset", "continue"])
 def test_timeouts_resets_and_continue_as_new_repeat_nothing(
     python: Path, tmp_path: Path, cases: str
 ) -> None:
@@ -41,3 +40,9 @@ def test_a_doubt_is_a_pending_activity_and_a_failure_is_one(
     python: Path, tmp_path: Path, cases: str
 ) -> None:
     run_inside(python, FILE, tmp_path, "-k", cases)
+
+
+def test_a_database_that_is_restarted_loses_and_repeats_nothing(
+    python: Path, tmp_path: Path
+) -> None:
+    run_inside(python, FILE, tmp_path, "-k", "database")

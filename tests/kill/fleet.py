@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
+import pathlib
 import signal
 from typing import Any
 
@@ -18,6 +20,7 @@ from nottwice.model.run import RunStatus
 from tests.kill.agents import Process
 from tests.kill.programs import program
 from tests.kill.soak import EFFECTS, Work, decide
+from tests.kill.stores import KillingStore
 
 FLEET_EFFECTS = (*EFFECTS, "mail child", "charge child", "post heard")
 GO = "go"
@@ -77,6 +80,81 @@ def fleet_worker(process: Process) -> None:
     signal.signal(signal.SIGTERM, lambda number, frame: worker.stop())
     process.say(started=True)
     process.say(tally=dataclasses.asdict(worker.run()))
+
+
+class ClaimedWork(Work):
+    """A graph with one effect."""
+
+    def _flow(self) -> nt.Graph[Any]:
+        flow: nt.Graph[Any] = nt.Graph("claimed", version="1.0.0")
+        flow.node(name="only")(lambda state: {"mail": self.mail("only")})
+        return flow
+
+
+@program
+def fleet_claimer(process: Process) -> None:
+    """Work until nothing is ready, or until it dies with runs that it has claimed."""
+    opened = open_ledger(process)
+    store: Any = KillingStore(opened.store, process.reach)
+    ledger = nt.Ledger(store, clock=process.clock)
+    app = nt.App(graphs=[ClaimedWork(process).flow], store=ledger)
+    app.enqueue_all("claimed", dict.fromkeys(run_ids(process)))
+    worker = nt.Worker(app, concurrency=process.plan.more["at_once"])
+    process.say(tally=dataclasses.asdict(worker.run(until_idle=True)))
+
+
+@program
+def fleet_poisoned(process: Process) -> None:
+    """Work until nothing is ready. One of the runs ends every process that takes it up."""
+    work = ClaimedWork(process)
+    flow: nt.Graph[Any] = nt.Graph("poisoned", version="1.0.0")
+
+    def only(state: dict[str, Any]) -> dict[str, Any]:
+        if state["dies"]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return {"mail": work.mail("only")}
+
+    flow.node(name="only")(only)
+    app = nt.App(graphs=[flow], store=open_ledger(process))
+    names = run_ids(process)
+    app.enqueue_all("poisoned", {name: {"dies": name == names[0]} for name in names})
+    worker = nt.Worker(app, concurrency=process.plan.more["at_once"])
+    process.say(tally=dataclasses.asdict(worker.run(until_idle=True)))
+
+
+@program
+def fleet_limited(process: Process) -> None:
+    """Work until every run is completed, and say whether two calls were ever in progress."""
+    inside = pathlib.Path(process.plan.more["inside"])
+    overlaps = 0
+
+    @nt.tool("unsafe_on_replay", name="limited_mail")
+    def mail(what: str) -> str:
+        nonlocal overlaps
+        try:
+            os.close(os.open(inside, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            overlaps += 1
+            return what
+        run = nt.current_call().run_id
+        done = process.world.do("limited_mail", call_id=run, run=run, what=what, result=what)
+        process.clock.pause(0.02)
+        inside.unlink()
+        return str(done)
+
+    flow: nt.Graph[Any] = nt.Graph("limited", version="1.0.0")
+    flow.node(name="only")(lambda state: {"mail": mail("only")})
+    limits = [nt.Limit(tool="limited_mail", concurrency=1)]
+    app = nt.App(graphs=[flow], store=open_ledger(process), limits=limits)
+    app.enqueue_all("limited", dict.fromkeys(run_ids(process)))
+    process.say(started=True)
+    worker = nt.Worker(app, concurrency=process.plan.more["at_once"])
+    while app.ledger.store.runs(status=RunStatus.RUNNING) or app.ledger.store.runs(
+        status=RunStatus.WAITING
+    ):
+        worker.run(until_idle=True)
+        process.clock.pause(0.02)
+    process.say(overlaps=overlaps)
 
 
 @program

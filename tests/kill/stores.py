@@ -12,6 +12,7 @@ from typing import Any
 
 from nottwice.model.call import CallStatus
 from nottwice.model.review import ReviewStatus
+from nottwice.store.claiming import ClaimedRun, ClaimRequest
 from nottwice.store.interface import Commit, Store
 
 
@@ -27,6 +28,13 @@ class KillingStore:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
+
+    def claim_ready(self, wanted: ClaimRequest) -> list[ClaimedRun]:
+        self._reach("before claims")
+        found = self._store.claim_ready(wanted)
+        if found:
+            self._reach("after claims")
+        return found
 
     def commit(self, commit: Commit) -> None:
         for kind in kinds_of(commit):

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.store.abilities import run
 from tests.store.children import Child
-from tests.store.machine import run
 
 AGENT = """
 import json, os, sys

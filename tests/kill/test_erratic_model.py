@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 import nottwice as nt
-from nottwice.model.asked import Question, WantedCall, shown_in
+from nottwice.model.asking.asked import Question, WantedCall, shown_in
 from nottwice.reviews.queue import Case
-from tests.agent.test_wording import FOR_PROGRAMMERS
+from tests.agent.calls.test_wording import FOR_PROGRAMMERS
 from tests.kill.erratic_model import IN_ORDER, RUN, TURNS, Desk, live, make_agent
 from tests.recipes.killing import fork
 

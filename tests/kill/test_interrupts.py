@@ -96,7 +96,7 @@ class Striking:
         return self._look
 
 
-LOCKS = ("store/locks.py", "store/ofd.py")
+LOCKS = ("store/machine/locks.py", "store/machine/ofd.py")
 LOOP = ("store/shared.py", "store/soon.py", "guard/run.py")
 
 

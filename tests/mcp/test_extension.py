@@ -34,6 +34,23 @@ def test_a_server_with_the_extension_is_killed_and_does_nothing_twice(
     run_inside(python, "check_processes.py", tmp_path, only="sdk")
 
 
+def test_the_example_shows_two_charges_without_nottwice_and_one_with_it(
+    python: Path, tmp_path: Path
+) -> None:
+    ran = subprocess.run(
+        [str(python), str(ROOT / "examples" / "mcp_server.py")],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "EXAMPLE_FOLDER": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=290,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    bare, protected = ran.stdout.split("protected:")
+    assert "The statement shows 2 charges." in bare
+    assert "STOPPED: it is not known whether this happened" in protected
+    assert "The statement shows 1 charge." in protected
+
+
 def test_what_the_extension_does_not_protect_stays_as_it_was(python: Path, tmp_path: Path) -> None:
     run_inside(python, "check_servers.py", tmp_path, only="sdk or needs_its_request")
 

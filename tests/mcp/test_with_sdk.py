@@ -22,6 +22,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.mcp.environment import interpreter, run_inside
 from tests.test_frameworks import PLACE, python
 from tests.tidy.source import ROOT
 
@@ -51,6 +52,15 @@ def test_the_real_sdk_sees_one_effect_and_no_old_answers(
         timeout=1100,
     )
     assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]
+
+
+# Clients of the older protocol differ in how they are asked, so they play the claims about answers.
+OLDER = "TestProxyWithAnOlderClient and (answer or yes or did_not_happen)"
+
+
+@pytest.mark.parametrize("suite", ["TestProxy and not Older", OLDER])
+def test_the_proxy_keeps_every_claim_of_the_adapter_suite(tmp_path: Path, suite: str) -> None:
+    run_inside(interpreter(), "check_suite.py", tmp_path, only=suite)
 
 
 def test_the_conformance_tool_says_the_same_with_and_without_the_proxy(

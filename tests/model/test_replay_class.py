@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 
 from nottwice.model.replay_class import STRICTEST, ReplayClass, stricter
-from nottwice.model.retention import Retention
+from nottwice.model.runs.retention import Retention
 
 PURE, KEYED, UNSAFE = ReplayClass
 

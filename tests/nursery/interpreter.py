@@ -37,6 +37,8 @@ ADAPTERS = (
     "nottwice.mcp.sdk",
     "nottwice.temporal.",
     "nottwice.dbos.",
+    "nottwice.celery.",
+    "nottwice.restate.",
 )
 
 

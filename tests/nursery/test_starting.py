@@ -145,6 +145,12 @@ def test_one_that_takes_too_long_is_ended() -> None:
         starting.run(command, timeout=0.1)
 
 
+def test_the_variable_that_chooses_the_interpreter_of_make_changes_nothing() -> None:
+    environment = {"PATH": os.environ["PATH"], "PYTHON": sys.executable}
+    ran = starting.run([sys.executable, "-c", "print(7)"], env=environment, check=True)
+    assert ran.stdout == "7\n"
+
+
 @pytest.mark.parametrize(
     ("words", "variables"),
     [(["-W", "error", "-c", ""], {}), (["-c", ""], {"PYTHONHASHSEED": "1"}), ([], {})],

@@ -8,7 +8,7 @@ import pytest
 
 import nottwice as nt
 from nottwice.agent.provider import ModelRequest
-from nottwice.agent.reserving import RESERVATION
+from nottwice.agent.requests.reserving import RESERVATION
 from nottwice.store.postgres.store import PostgresStore
 
 

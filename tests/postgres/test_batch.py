@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
+import nottwice as nt
 from nottwice.errors import OwnershipLost, StoreError
 from nottwice.model.call import CallRow, CallStatus
 from nottwice.model.run import Fence
-from nottwice.store.interface import Blocked, Commit, Outdated, ReviewWrite
+from nottwice.store.interface import Blocked, Claim, Commit, Outdated, ReviewWrite
 from nottwice.store.memory import MemoryStore
 from nottwice.store.postgres.batch import arrange
 from nottwice.store.postgres.store import PostgresStore
@@ -17,11 +21,13 @@ from tests.store.samples import (
     RESULT,
     claim,
     follow,
+    graph,
     identity,
     intent,
     note,
     pending,
     review,
+    run_record,
     step,
 )
 
@@ -140,3 +146,66 @@ def test_batches_of_any_size_leave_what_a_plain_ledger_shows(
             {run: (sorted(store.calls(run)), len(store.steps(run))) for run in RUNS[:count]}
         )
     assert shown[0] == shown[1]
+
+
+def enqueued(run: str, **more: Any) -> Commit:
+    """The commit that enqueues a run."""
+    found = {"epoch": 0, "holder_id": None, "claimed_at": None, "graph_id": "refund@1.0.0"}
+    record = run_record(run, **found, input_json='{"a": "it\'s \\"\\\\"}', **more)
+    return Commit(workflow_id=run, claim=Claim(record), graph=graph())
+
+
+def test_runs_that_are_enqueued_together_are_one_statement_and_as_if_alone(
+    ledger: PostgresStore,
+) -> None:
+    plain = [enqueued(run) for run in RUNS[:3]]
+    tagged = [enqueued(run, tags=(("a", "b"),), group="g") for run in RUNS[3:5]]
+    alone = enqueued("alone", tags=(("a", "b"),), group="g")
+    assert len(arrange([*plain, *tagged])[0]) == 1
+    assert together(ledger, [*plain, *tagged]) == ["NoneType"] * 5
+    ledger.commit(alone)
+    for commit in (*plain, *tagged, alone):
+        assert commit.claim is not None
+        assert ledger.load_run(commit.workflow_id) == commit.claim.run
+        assert len(ledger.notices(run=commit.workflow_id)) == 1
+    tags = {run.workflow_id for run in ledger.runs(tags=(("a", "b"),), group="g")}
+    assert tags == {RUNS[3], RUNS[4], "alone"}
+    ready = ledger.ready_runs(begun=False, now=NOW, limit=9)
+    assert sorted(run.workflow_id for run in ready) == sorted([*RUNS[:5], "alone"])
+    assert [one.graph_id for one in ledger.graphs()] == ["refund@1.0.0"]
+    # Repeated, or with another input: what is there stays, and each is told so.
+    other = enqueued(RUNS[0], group="another")
+    told = together(ledger, [other, *plain[1:], enqueued("new")])
+    assert told == ["Outdated", "NoneType", "NoneType", "NoneType"]
+    assert ledger.load_runs([RUNS[0], "new", "none"]) == {
+        RUNS[0]: ledger.load_run(RUNS[0]),
+        "new": ledger.load_run("new"),
+    }
+
+
+def test_two_commits_that_enqueue_one_run_are_judged_in_order(ledger: PostgresStore) -> None:
+    told = together(ledger, [enqueued("r"), enqueued("r", group="another"), enqueued("s")])
+    assert sorted(told) == ["NoneType", "NoneType", "Outdated"]
+
+
+def test_a_thousand_runs_are_enqueued_in_a_few_transactions(
+    ledger: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow: nt.Graph[Any] = nt.Graph("flow", version="1.0.0")
+    flow.node(name="only")(lambda state: None)
+    sizes: list[int] = []
+    commit_many = ledger._commits.commit_many
+
+    def counted(commits: Sequence[Commit]) -> Any:
+        sizes.append(len(commits))
+        return commit_many(commits)
+
+    monkeypatch.setattr(ledger._commits, "commit_many", counted)
+    app = nt.App(graphs=[flow], store=nt.Ledger(ledger))
+    names = {f"r{number}": {"n": number} for number in range(1000)}
+    assert app.enqueue_all("flow", names) == 1000
+    # At most two for each 256: the first may begin before all of them have arrived.
+    assert sum(sizes) == 1000
+    assert len(sizes) <= 4 * 8
+    assert app.enqueue_all("flow", names) == 0
+    assert sum(sizes) == 1000

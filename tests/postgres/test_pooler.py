@@ -19,11 +19,11 @@ from tests.postgres.pooling import Pooler, pooler
 POOLER = "NOTTWICE_TEST_POOLER"
 CLAIMS = [
     "test_a_commit_makes_everything_in_it_visible_at_once",
-    "test_of_many_who_claim_at_once_one_wins",
+    "test_of_many_concurrent_claims_one_wins",
     "test_of_two_runs_that_use_a_key_at_once_for_two_things_one_is_refused",
     "test_commits_of_many_threads_all_arrive",
     "test_threads_that_write_one_run_lose_nothing_of_each_other",
-    "test_what_is_told_at_the_moment_a_run_is_given_up_is_not_missed",
+    "test_a_decision_or_an_event_while_a_run_is_released_is_not_missed",
     "test_a_killed_holder_is_never_called_alive_and_its_commits_stay",
 ]
 

@@ -14,8 +14,8 @@ import pytest
 import nottwice as nt
 from nottwice import recipes
 from nottwice.guard.declare import SyncTool
-from nottwice.store import confined_files
 from nottwice.store.files import disk as jsonfile_disk
+from nottwice.store.machine import confined_files
 from tests.recipes.killing import AROUND_THE_EFFECT, fork, kill_at, kill_at_lines, work_on
 
 LINES = int(os.environ.get("RECIPE_LINES", "3"))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from tests.store.machine import ROOT
+from tests.store.abilities import ROOT
 
 
 class Child:

@@ -12,11 +12,12 @@ from typing import Any
 
 from nottwice.errors import KeyMissing, NoLedger
 from nottwice.model.run import HolderRecord, Life
-from nottwice.store import locks, rules
+from nottwice.store import rules
 from nottwice.store.base import StoreBase
 from nottwice.store.files import disk, document
 from nottwice.store.files.document import RunFile
 from nottwice.store.interface import Commit
+from nottwice.store.machine import locks
 from nottwice.store.rules import MemoryData
 from nottwice.store.tables import HOLDERS
 

@@ -22,8 +22,8 @@ from typing import Any
 
 import nottwice as nt
 from nottwice.errors import CommitUnknown, StoreError
-from nottwice.store import locks
-from nottwice.store.ofd import ByteLocks
+from nottwice.store.machine import locks
+from nottwice.store.machine.ofd import ByteLocks
 from nottwice.store.shared import SharedCommits
 from nottwice.store.sqlite.store import SqliteStore
 from tests.fakes import UnhurriedClock

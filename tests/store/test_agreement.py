@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from nottwice.model.call import CallStatus
-from nottwice.model.openings import OpeningEnd
 from nottwice.model.replay_class import ReplayClass
 from nottwice.model.run import Fence, RunStatus
+from nottwice.model.runs.openings import OpeningEnd
 from nottwice.store.files.store import JsonFileStore
 from nottwice.store.interface import (
     CallWrite,
@@ -206,6 +206,10 @@ def shown(store: Store) -> dict[str, Any]:
         "ready": [
             store.ready_runs(begun=begun, now=NOW + later, limit=9)
             for begun in (False, True)
+            for later in (0, 45, 90)
+        ],
+        "counted": [
+            [(one.graph_id, one.runs) for one in store.count_ready(now=NOW + later, limit=9)]
             for later in (0, 45, 90)
         ],
         "versions": [store.checkpoints(run) for run in RUNS],

@@ -31,6 +31,7 @@ from nottwice.model.run import (
     RunStatus,
     WaitKind,
 )
+from nottwice.model.runs.notices import NoticeRecord
 from nottwice.model.sealing.keyring import make_key, make_keyring
 from nottwice.model.sealing.seal import Seals
 from nottwice.store.files.store import JsonFileStore
@@ -469,6 +470,22 @@ class ShortensText(MemoryStore):
         super().commit(replace(commit, audit=tuple(cut)))
 
 
+class GivesANoticeToTwo(MemoryStore):
+    def take_notices(self, *, lease_seconds: float, **asked: Any) -> list[NoticeRecord]:
+        return super().take_notices(lease_seconds=0.0, **asked)
+
+
+class KeepsNoticesOfTheDead(MemoryStore):
+    def take_notices(self, *, lease_seconds: float, **asked: Any) -> list[NoticeRecord]:
+        return super().take_notices(lease_seconds=lease_seconds + 1e9, **asked)
+
+
+class SendsWhatWasAcknowledged(MemoryStore):
+    def settle_notices(self, ids: Any, **asked: Any) -> list[str]:
+        super().settle_notices(ids, **{**asked, "retry_seconds": 0.0})
+        return list(ids)
+
+
 class DoesNotSayHowItReads(MemoryStore):
     reads_can_block: Any = None
 
@@ -487,7 +504,7 @@ BROKEN = {
     ForgetsWhatIsIdentity: "test_what_identifies_a_stored_call_is_never_changed",
     IgnoresReviews: "test_a_commit_can_be_refused_while_a_review_is_open",
     BlocksForOtherRuns: ("test_an_accepted_drift_and_the_reviews_of_other_runs_block_nothing"),
-    DecidesTwice: "test_of_two_who_decide_at_once_one_decides",
+    DecidesTwice: "test_of_several_decisions_at_the_same_moment_one_counts",
     IgnoresKeysOfOtherRuns: "test_one_key_with_two_different_arguments_is_refused",
     SortsByTool: ("test_calls_come_oldest_first_and_then_in_the_order_they_were_recorded"),
     MatchesPatterns: "test_a_prefix_of_a_run_id_is_matched_literally",
@@ -502,16 +519,19 @@ BROKEN = {
     TidiesJson: "test_stored_json_comes_back_letter_by_letter",
     ForgetsWaits: "test_a_status_does_not_give_the_run_up",
     LosesChildren: "test_the_children_of_a_run_come_oldest_first",
-    OverhearsEvents: "test_what_is_told_at_the_moment_a_run_is_given_up_is_not_missed",
+    OverhearsEvents: "test_a_decision_or_an_event_while_a_run_is_released_is_not_missed",
     ServesTheLastFirst: "test_new_runs_come_in_their_turn_and_no_more_than_asked_for",
     RemovesWhatIsOpen: "test_only_a_run_that_is_over_and_as_it_was_seen_is_removed",
     RemovesOtherRuns: "test_what_is_removed_is_gone_and_the_rest_stays",
     StartsRemovedRunsAgain: "test_a_removed_run_is_never_claimed_again",
-    ForgetsHolders: "test_who_holds_runs_of_graphs_is_known_also_when_he_is_dead",
+    ForgetsHolders: "test_holders_of_runs_of_graphs_are_known_even_if_they_are_dead",
     NeverDies: "test_a_killed_holder_is_never_called_alive_and_its_commits_stay",
     CallsTheLivingDead: "test_a_live_holder_elsewhere_is_alive_and_known",
     AnswersTooEarly: "test_commit_soon_is_durable_when_its_future_has_a_result",
     SwallowsRefusals: "test_commit_soon_brings_the_same_refusals",
+    GivesANoticeToTwo: "test_a_notice_has_one_taker_while_its_lease_lasts",
+    KeepsNoticesOfTheDead: "test_a_lease_that_ran_out_lets_the_next_taker_have_it",
+    SendsWhatWasAcknowledged: "test_what_is_acknowledged_is_not_taken_again",
     DoesNotSayHowItReads: "test_it_says_whether_its_reads_can_block",
     ShortensText: "test_a_record_of_a_megabyte_is_kept_whole",
 }

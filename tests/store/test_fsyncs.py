@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.store.abilities import needs_strace, python, run, syncs_of, traced
 from tests.store.children import Child
-from tests.store.machine import needs_strace, python, run, syncs_of, traced
 
 
 def syncs(folder: Path, **calls: int) -> int:

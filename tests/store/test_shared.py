@@ -20,8 +20,8 @@ from nottwice.errors import CommitUnknown, OwnershipLost
 from nottwice.store.interface import Commit
 from nottwice.store.shared import MOST_IN_A_BATCH, SharedCommits
 from nottwice.store.soon import awaitable
+from tests.store.abilities import python
 from tests.store.children import Child
-from tests.store.machine import python
 from tests.store.samples import note
 
 SECONDS = 30

@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 
 from nottwice.errors import LedgerCorrupt
 from nottwice.model.call import CallStatus, ResultKind, StoredResult
-from nottwice.model.notices import NoticeRecord
-from nottwice.model.openings import OpeningEnd, OpeningRecord
 from nottwice.model.policy import ChargeRecord
 from nottwice.model.replay_class import ReplayClass
 from nottwice.model.review import ReviewKind, ReviewStatus, Verb
@@ -29,7 +27,9 @@ from nottwice.model.run import (
     Wait,
     WaitKind,
 )
-from nottwice.model.tool_record import ToolRecord
+from nottwice.model.runs.notices import NoticeRecord
+from nottwice.model.runs.openings import OpeningEnd, OpeningRecord
+from nottwice.model.tools.tool_record import ToolRecord
 from nottwice.store import tables
 from nottwice.store.sqlite.schema import read_scripts
 from nottwice.store.table import Table

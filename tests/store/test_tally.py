@@ -6,7 +6,7 @@ import pytest
 
 from nottwice.errors import LedgerCorrupt
 from nottwice.model.run import RunStatus
-from nottwice.model.tally import RunGroup
+from nottwice.model.runs.tally import RunGroup
 from nottwice.store.tally import group_from_sql
 
 

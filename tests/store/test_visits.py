@@ -14,8 +14,8 @@ import pytest
 from nottwice.errors import StoreError, UsageError
 from nottwice.store.sqlite.store import SqliteStore
 from nottwice.store.visits import Ask, VisitCommit, Visited
+from tests.store.abilities import mounted
 from tests.store.children import Child
-from tests.store.machine import mounted
 from tests.store.samples import NOW, note, noted
 
 CREATE = "CREATE TABLE IF NOT EXISTS nottwice_guest (number INTEGER PRIMARY KEY, data BLOB)"

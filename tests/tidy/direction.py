@@ -1,8 +1,8 @@
 """Do imports point one way? From the outer rooms to the inner ones, never back, never around.
 
-    durations <- errors <- model <- store <- engine <- guard <- graphs
-           <- versions, reviews, agent, policy, recipes, worker, hosts <- views, adapters
-           <- langchain, mcp, temporal, dbos, testing, cli, web
+    durations <- errors <- model <- store <- engine <- events, notify <- guard <- graphs
+           <- versions, reviews, agent, policy, recipes, worker, hosts <- views, adapters <- metrics
+           <- langchain, mcp, temporal, dbos, restate, celery, otel, testing, cli, web
 
 An import inside a function or below `TYPE_CHECKING` counts like any other: it is the reader who has
 to follow it.
@@ -17,19 +17,20 @@ from graphlib import CycleError, TopologicalSorter
 
 from tests.tidy.source import PACKAGE, Finding, Tree, modules, room_of
 
+HOSTS = ("temporal", "dbos", "restate", "celery")
 TIERS = (
     ("durations",),
     ("errors",),
     ("model",),
     ("store",),
     ("engine",),
-    ("events",),
+    ("events", "notify"),
     ("guard",),
     ("graphs",),
     ("versions", "reviews", "agent", "policy", "recipes", "worker", "hosts"),
     ("views", "adapters"),
-    ("types",),
-    ("langchain", "mcp", "temporal", "dbos", "testing", "cli", "web", "__main__"),
+    ("types", "metrics"),
+    ("langchain", "mcp", *HOSTS, "otel", "testing", "cli", "web", "__main__"),
 )
 TIER = {room: number for number, rooms in enumerate(TIERS) for room in rooms}
 OUTERMOST = len(TIERS) - 1

@@ -27,6 +27,10 @@ FENCE = re.compile(r"^(?P<indent>\s*)(?P<ticks>`{3,})(?P<language>[\w+-]*)")
 DIRECTIVE = re.compile(r"^\s*<!--\s*(?P<verb>no-run|import|run)\s*(?::\s*(?P<rest>.*?))?\s*-->\s*$")
 PROMISE_HEADING = re.compile(r"^### P(?P<number>\d+)\. (?P<title>\S.*)$")
 PROMISE_NUMBER = re.compile(r"\bP(\d{1,3})\b")
+# A Python file with its folder, and perhaps a test in it. The outer folders may be left out.
+NAMED_FILE = re.compile(r"`(?P<file>[\w./-]*\w/\w+\.py)(?P<test>(?:::\w+)*)`")
+# A list or a heading that was wrapped like prose leaves two spaces in the middle of a line.
+FOLDED = re.compile(r"^(?!\||    ).*\S {2,}\S")
 # The suite for stores is shipped, and `tests/store/test_conformance.py` holds every store to it.
 PROOF = re.compile(r"(?:tests|src/nottwice/testing/conformance)/[\w./-]+\.py(?:::\w+)*")
 DECLARES = re.compile(r"^@nt\.tool|\bnt\.(Graph|Agent|App|Scratchpad|recipes\.\w+)\(", re.MULTILINE)
@@ -259,6 +263,36 @@ def broken_promises(page_path: str, page: str, tests: Tree) -> Iterator[Finding]
                     f"P{promise.number} names {proof}, which does not exist",
                     "Name a test function that exists, as tests/….py::test_…",
                 )
+
+
+def stale_names(page_path: str, page: str, tree: Tree) -> Iterator[Finding]:
+    """Every file and every test that a page names exists, also after files were moved."""
+    for line_number, line in enumerate(page.splitlines(), start=1):
+        for named in NAMED_FILE.finditer(line):
+            path, test = named["file"], named["test"]
+            is_there = any(f"/{known}".endswith(f"/{path}") for known in tree)
+            if not is_there or (test and not _exists(path + test, tree)):
+                yield Finding(
+                    page_path,
+                    line_number,
+                    f"it names {path}{test}, which does not exist",
+                    "Name the file where it is now",
+                )
+
+
+def folded_lines(page_path: str, page: str) -> Iterator[Finding]:
+    """No list and no heading of a page was folded into a paragraph."""
+    in_block = False
+    for line_number, line in enumerate(page.splitlines(), start=1):
+        if FENCE.match(line):
+            in_block = not in_block
+        elif not in_block and FOLDED.match(line):
+            yield Finding(
+                page_path,
+                line_number,
+                "there are two spaces in the middle of a line",
+                "Begin the list or the paragraph on a line of its own",
+            )
 
 
 def unkept_citations(page: str, source: Tree) -> Iterator[Finding]:

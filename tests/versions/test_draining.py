@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nottwice.model.run import RunStatus
-from nottwice.model.tally import DECIDED, RunGroup
+from nottwice.model.runs.tally import DECIDED, RunGroup
 from nottwice.versions.draining import VersionRemoval, VersionView, drains, taker_of
 
 

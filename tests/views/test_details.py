@@ -61,3 +61,25 @@ def test_a_call_in_doubt_is_kept_however_early_it_was(tmp_path: Path) -> None:
     kept = [call.tool for call in details.calls]
     assert kept == ["views_doubtful", "views_pure", "views_pure"]
     assert details.omitted["calls"] == 3
+
+
+def test_a_run_of_a_group_names_the_open_reviews_of_the_group(tmp_path: Path) -> None:
+    """P301. They hold back its other runs, so a person has to find them from there."""
+
+    @nt.tool("unsafe_on_replay", name="views_group")
+    def pay(number: int) -> None:
+        if number == 2:
+            raise RuntimeError("the connection broke")
+
+    with nt.Ledger(tmp_path / "agent.db") as ledger:
+        ledger.once("order 7", "first", pay, {"number": 1})
+        ledger.once("order 8", "other", pay, {"number": 1})
+        with pytest.raises(nt.errors.ReplayUnsafeError) as caught:
+            ledger.once("order 7", "second", pay, {"number": 2})
+        found = {
+            run_id: look_into(ledger, run_id).group_reviews
+            for run_id in ("order 7/first", "order 7/second", "order 8/other")
+        }
+    (review,) = found.pop("order 7/first")
+    assert (review.review_id, review.run_id) == (caught.value.review_id, "order 7/second")
+    assert set(found.values()) == {()}

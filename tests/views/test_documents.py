@@ -12,7 +12,7 @@ import pytest
 
 from nottwice.cli.smoke.trials import show_smoke_json
 from nottwice.testing.smoke import KeyFinding, Report, Trial
-from nottwice.views.outcomes import Served, SettingsWritten
+from nottwice.views.outcomes import NotifyOutcome, Served, SettingsWritten
 from nottwice.views.shape import to_plain
 from tests.cli.reference_page import DOCUMENTS, FIELDS
 from tests.cli.workplace import HOSTILE, Workplace, copy_workplace
@@ -52,7 +52,11 @@ SHAPES = {
     "activity": "activity",
     "by_tool": "tool activity",
     "costs": "tool cost",
+    "graphs": "ready graph",
 }
+_NOTIFIED = NotifyOutcome(
+    ledger="agent.db", sent=0, notices=0, moot=0, held=0, failed=0, given_up=0, again=0, problems=()
+)
 MAIL = '{"id": "m", "words": 1}'
 CHAT = """
 import nottwice as nt
@@ -85,7 +89,8 @@ def documents(killed: Workplace, tmp_path_factory: pytest.TempPathFactory) -> di
         "decide, without a verb": printed(f"decide {review_id}"),
         "decide": printed(f"decide {review_id} happened --result '{MAIL}' --why x"),
         "report": printed("report"),
-        "serve": to_plain(Served(ledger="agent.db", decide=None, look="http://127.0.0.1/")),
+        "notify": to_plain(_NOTIFIED),
+        "serve": to_plain(Served(ledger="a.db", ledgers=("a.db",), decide=None, look="http://h/")),
         "recheck": printed("recheck --app agent"),
         "send": printed("send desk-1 paid --data 7"),
         "check": printed("check agent.py"),
@@ -153,6 +158,7 @@ def _graph_documents(place: Workplace) -> dict[str, Any]:
         "fork": "fork order-1 --to fork-1 --app flows",
         "runs, with --by-version": "runs --by-version --app flows",
         "run, with --detach": "run parent --detach --id queued-1 --app flows",
+        "runs, with --ready": "runs --ready",
         "worker": "worker --until-idle --app flows",
         "graph": "graph --run told-1",
         "lock": "lock --app flows",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from nottwice.errors import UsageError
-from nottwice.model.result_schema import misfit
+from nottwice.model.tools.result_schema import misfit
 from nottwice.views.forms import form_of, read_form
 
 MAIL = {

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 import nottwice as nt
 from nottwice.guard.ledger import Ledger
+from nottwice.guard.upkeep.on_record import PAGE
 from nottwice.store.interface import Store
+from nottwice.store.sql_store import SqlStore
+from nottwice.store.statements import Parameters
 from nottwice.views.overview import MOST_LOADED, look_over
+from nottwice.views.readiness import count_ready
+from nottwice.views.reviews import list_reviews
+from nottwice.views.runs import MOST_ROWS, show_runs
 from tests.cli.workplace import Workplace
 from tests.views.loads import Loads, many_runs
 
@@ -54,3 +61,44 @@ def test_runs_that_are_over_or_wait_are_counted_and_not_loaded(tmp_path: Path) -
     assert (overview.reviews["open"], len(overview.cases)) == (open_ones, MOST_LOADED)
     assert overview.more == 3
     assert (loads.runs_loaded, loads.calls_loaded) == (0, MOST_LOADED)
+
+
+def queued(ledger: Ledger, runs: int) -> Counter[str]:
+    """Enqueue runs, and count the statements and rows that it takes to look at the ledger."""
+    flow: nt.Graph[Any] = nt.Graph("flow", version="1.0.0")
+    flow.node(name="only")(lambda state: {})
+    nt.App(graphs=[flow], store=ledger).enqueue_all("flow", {f"{n:04}": {} for n in range(runs)})
+    store, counted = cast(SqlStore, ledger.store), Counter[str]()
+    read = store._read
+
+    def counting(sql: str, parameters: Parameters) -> list[Any]:
+        found = read(sql, parameters)
+        counted.update(statements=1, rows=len(found))
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "_read", counting)
+        overview = look_over(ledger)
+        shown = show_runs(ledger)
+        ready = count_ready(ledger)
+        assert list_reviews(ledger).reviews == ()
+    assert overview.runs["queued"] == shown.omitted + MOST_ROWS == ready.ready == runs
+    return counted
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_many_queued_runs_take_no_more_statements_and_no_more_rows(
+    tmp_path: Path, kind: str
+) -> None:
+    """P171. The database counts them, and a list loads one page."""
+    found = []
+    for runs in (PAGE + 1, 5 * PAGE):
+        place = str(tmp_path / f"{runs}.db")
+        if kind == "postgres":
+            pytest.importorskip("psycopg")
+            from tests.postgres import server
+
+            place = server.ledger_url(tmp_path / str(runs))
+        with nt.Ledger(place) as ledger:
+            found.append(queued(ledger, runs))
+    assert found[0] == found[1]

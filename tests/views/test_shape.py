@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Annotated, Any
 
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.views.shape import Timestamp, meanings, moment, to_plain
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import re
 
+from nottwice.guard.ledger import Ledger
+from nottwice.model.run import RunStatus
+from nottwice.reviews.inbox import Reviews
 from tests.web.visiting import Visit, words
 
 
@@ -27,6 +31,61 @@ def test_a_figure_leads_to_as_many_rows(visit: Visit) -> None:
         assert visit.get(address).text.count("<tr data-row>") == int(number) > 0
     address, number = figure(markup, "runs changed")
     assert visit.get(address).text.count("<tr data-row>") == int(number) == 5
+
+
+def test_every_figure_of_the_last_day_leads_to_the_rows_it_counts(
+    visit: Visit, ledger: Ledger, doubt: str
+) -> None:
+    """P359."""
+    Reviews(ledger).decide(doubt, "abort", by="bob", why="stop it")
+    markup = visit.get("/ledger").text
+    figures = re.findall(r'<a href="([^"]+)"><strong>(\d+)</strong> ([^<]+)</a>', markup)
+    assert len(figures) == markup.partition("<main")[2].count("<strong>")
+    for address, number, label in figures:
+        page = visit.get(html.unescape(address)).text
+        is_inbox = address.partition("?")[0] == "/"
+        rows = page.count("<article" if is_inbox else "<tr data-row>")
+        if "#decided" in address:
+            assert f"Decided, not used yet: {number}" in words(page), label
+        elif label.startswith("answered from receipts"):
+            counted = re.findall(r"<td[^>]*>(\d+) calls</td>", page)
+            assert sum(map(int, counted)) == int(number), label
+        else:
+            assert rows == int(number), label
+    assert "bob 1" in words(markup)
+    assert "abort" in visit.text("/decided?since=24h&by=bob")
+    assert "Nothing was decided" in visit.text("/decided?by=eve")
+
+
+def test_every_figure_of_the_report_leads_to_as_many_rows(visit: Visit) -> None:
+    """P359."""
+    markup = visit.get("/report?since=24h").text
+    table = markup[markup.index("Doubts by tool") :]
+    links = re.findall(r'<td class="number"[^>]*><a href="([^"]+)">(\d+)</a></td>', table)
+    assert len(links) >= 6
+    for address, number in links:
+        page = visit.get(html.unescape(address)).text
+        assert max(page.count("<tr data-row>"), page.count("<article")) == int(number), address
+    assert "is not a figure" in visit.text("/behind?figure=odd", status=400)
+    plain = visit.get("/api/behind?figure=effects").json()
+    assert plain["total"] == len(plain["calls"]) > 0
+
+
+def test_the_page_says_what_would_be_removed_and_when(visit: Visit, ledger: Ledger) -> None:
+    """P360."""
+    assert "No run would lose a row." in visit.text("/retention")
+    before = ledger.store.count_runs()
+    later = visit.text("/retention?in=365d")
+    assert "What would be removed in a year" in later
+    (done,) = ledger.store.runs(status=RunStatus.COMPLETED)
+    assert done.workflow_id in later
+    assert "unsafe: 365 days" in later
+    assert "nottwice gc --dry-run --unknown-tools --store" in later
+    assert "The time" in visit.text("/retention?in=odd", status=400)
+    plain = visit.get("/api/retention?in=365d").json()
+    assert plain["removal"]["dry_run"] is True
+    assert plain["removal"]["removed"]["runs"] == len(plain["removal"]["removed_runs"]) > 0
+    assert ledger.store.count_runs() == before
 
 
 def test_the_ledger_says_what_no_process_will_continue(visit: Visit) -> None:

@@ -11,10 +11,7 @@ from nottwice.errors import StoreError
 from nottwice.guard.ledger import Ledger
 from nottwice.reviews.inbox import Reviews
 from nottwice.store.interface import Store
-from nottwice.views.commands import CommandLine
-from nottwice.web.desk import Desk
 from nottwice.web.live import Pulses, _beats
-from nottwice.web.rendering import Renderer
 from tests.views.loads import Loads
 
 
@@ -38,10 +35,9 @@ def test_each_beat_says_when_the_ledger_was_read_and_a_change_has_another_mark(
 ) -> None:
     clock = Hands()
     watched = Ledger(ledger.store, clock=clock)
-    desk = Desk(watched, Renderer("a", read_only=False, commands=CommandLine()), CommandLine())
 
     async def hear() -> list[dict[str, object]]:
-        beats = _beats(desk, Pulses(watched), None)
+        beats = _beats(clock, Pulses(watched), None)
         found = [await anext(beats), await anext(beats)]
         Reviews(ledger).decide(doubt, "abort", by="ann", why="stop")
         found.append(await anext(beats))
@@ -71,18 +67,11 @@ def test_many_open_pages_cost_one_read(ledger: Ledger) -> None:
 
 
 def test_a_ledger_that_cannot_be_read_gives_no_beat(ledger: Ledger) -> None:
-    clock = Hands()
-    desk = Desk(
-        Ledger(ledger.store, clock=clock),
-        Renderer("a", read_only=False, commands=CommandLine()),
-        CommandLine(),
-    )
-
     class Broken(Pulses):
         def feel(self, run_id: str | None) -> object:  # type: ignore[override]
             raise StoreError("The disk is gone.")
 
     async def hear() -> str:
-        return await anext(_beats(desk, Broken(ledger), None))
+        return await anext(_beats(Hands(), Broken(ledger), None))
 
     assert asyncio.run(hear()) == 'event: trouble\ndata: {"message": "The disk is gone."}\n\n'

@@ -11,6 +11,7 @@ from typing import Annotated
 import pytest
 
 import nottwice as nt
+from nottwice import web
 from nottwice.errors import NottwiceError, ReplayUnsafeError
 from nottwice.guard.ledger import Ledger
 from nottwice.views.commands import CommandLine
@@ -139,3 +140,9 @@ def test_a_secret_stays_a_fingerprint(tmp_path: Path) -> None:
 def test_commands_on_the_page_name_no_password() -> None:
     line = CommandLine("postgresql://ann:secret@host/db")
     assert "secret" not in line.store_words()
+
+
+def test_there_is_one_script_and_it_is_short() -> None:
+    """Every decision works without it, so it has little to do."""
+    (script,) = Path(web.__file__).parent.glob("**/*.js")
+    assert len(script.read_text(encoding="utf-8").splitlines()) < 150

@@ -159,6 +159,26 @@ def test_every_answer_has_the_headers_that_keep_text_inert(path: str, visit: Vis
     assert "default-src 'none'" in POLICY
 
 
+def test_the_browser_is_told_to_run_nothing_but_our_script(visit: Visit) -> None:
+    """P326. The words of the policy, and not whatever the code has."""
+    answer = visit.get("/")
+    said = answer.headers["content-security-policy"]
+    rules = dict(rule.strip().split(" ", 1) for rule in said.split(";"))
+    assert rules == {
+        "default-src": "'none'",
+        "script-src": "'self'",
+        "style-src": "'self'",
+        "img-src": "'self'",
+        "connect-src": "'self'",
+        "form-action": "'self'",
+        "frame-ancestors": "'none'",
+        "base-uri": "'none'",
+    }
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["x-frame-options"] == "DENY"
+    assert answer.headers["cache-control"] == "no-store"
+
+
 def test_no_page_has_inline_code_or_asks_another_host(visit: Visit, doubt: str) -> None:
     for path in ("/", f"/review/{doubt}", "/runs", "/ledger", "/report", "/run?id=ticket-8"):
         markup = visit.get(path).text

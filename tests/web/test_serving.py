@@ -114,6 +114,26 @@ def test_behind_a_proxy_the_proxy_says_who_decides(
         assert review.decision.by == "bob"
 
 
+def test_one_server_shows_all_ledgers_that_were_named(
+    workplace: Workplace, tmp_path: Path
+) -> None:
+    """P356. And Ctrl-C ends it well."""
+    other = tmp_path / "other.db"
+    with Ledger(other) as ledger, ledger.run("r"):
+        pass
+    server = Server(workplace, "--store", str(other))
+    try:
+        assert server.links["ledgers"] == [str(other), workplace.store]
+        assert "Inbox of 2 ledgers" in words(server.client.get(server.links["decide"]).text)
+        page = words(server.client.get("/in/other.db/runs").text)
+        assert "1×" in page
+        assert f"nottwice runs --store {other}" in page
+        os.kill(server.process.pid, signal.SIGINT)
+        assert server.process.wait(timeout=30) == 0
+    finally:
+        server.stop()
+
+
 @pytest.mark.parametrize("address", ["0.0.0.0", "::", "192.0.2.7", "ops.example.com"])
 def test_a_port_is_never_open_to_a_network_by_accident(address: str) -> None:
     with pytest.raises(UsageError, match=r"ssh -L .* Nothing|Nothing was started"):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from starlette.testclient import TestClient
 
-from nottwice.guard.ledger import Ledger
+from nottwice.guard.ledger import AnyStore
 from nottwice.web.app import page
 from nottwice.web.visitors import Visitor
 
@@ -18,7 +19,14 @@ HOST = "http://testserver"
 class Visit:
     """One person with the page of a ledger open."""
 
-    def __init__(self, ledger: Ledger, name: str = "ann", *, may_decide: bool = True, **more: Any):
+    def __init__(
+        self,
+        ledger: AnyStore | Sequence[AnyStore],
+        name: str = "ann",
+        *,
+        may_decide: bool = True,
+        **more: Any,
+    ) -> None:
         visitor = Visitor(name, may_decide)
         app = page(ledger, user=lambda request: visitor, secret="the same", **more)
         self.client = TestClient(app, base_url=HOST, follow_redirects=False)

@@ -33,12 +33,14 @@ from tools.mutants.hosts import HOSTS
 from tools.mutants.langchain import LANGCHAIN
 from tools.mutants.model import MODEL
 from tools.mutants.mutant import ROOT, Mutant
+from tools.mutants.notify import NOTIFY
 from tools.mutants.store import STORE
 from tools.mutants.testing import TESTING
+from tools.mutants.web import WEB
 
 MUTANTS: tuple[Mutant, ...] = (
     *(*MODEL, *ENGINE, *STORE, *AGENT, *ATTACHED),
-    *(*HOSTS, *LANGCHAIN, *TESTING),
+    *(*HOSTS, *LANGCHAIN, *NOTIFY, *TESTING, *WEB),
 )
 COPIED = ("src", "tests", "tools", "docs", "examples", "bench", "README.md", "CHANGELOG.md")
 COPIED_TOO = ("CONTRIBUTING.md", "Makefile", "pyproject.toml")

@@ -7,32 +7,32 @@ from tools.mutants.mutant import Mutant
 AGENT: tuple[Mutant, ...] = (
     Mutant(
         name="effects of one reply happen together",
-        file="agent/order.py",
+        file="agent/calls/order.py",
         old="        if lane is Lane.EFFECT:\n",
         new="        if False:\n",
         tests=(
-            "tests/agent/test_order.py"
+            "tests/agent/calls/test_order.py"
             "::test_effects_of_one_reply_happen_in_the_order_of_the_reply[sync]",
         ),
         why="A commit would be made before the file is written.",
     ),
     Mutant(
         name="what follows an effect that did not happen is done",
-        file="agent/acting.py",
+        file="agent/calls/acting.py",
         old="                if self._failed is not None and self._would_be_new(one):\n",
         new="                if False:\n",
         tests=(
-            "tests/agent/test_order.py::test_the_mail_about_a_refund_that_was_rejected_is_not_sent",
+            "tests/agent/calls/test_order.py::test_the_mail_about_a_refund_that_was_rejected_is_not_sent",
         ),
         why="A customer would be told of a refund that a person has rejected.",
     ),
     Mutant(
         name="what must stop the run is told to the model",
-        file="agent/acting.py",
+        file="agent/calls/acting.py",
         old="        return min(serious, key=stops.urgency) if serious else None\n",
         new="        return None\n",
         tests=(
-            "tests/agent/test_acting.py"
+            "tests/agent/calls/test_acting.py"
             "::test_an_error_of_the_program_stops_the_run_and_is_not_told_to_the_model",
         ),
         why="A model that sees an error tries again.",
@@ -118,44 +118,46 @@ AGENT: tuple[Mutant, ...] = (
         file="agent/loop.py",
         old="messages=with_own_ids(tuple(refusal.shown_to_model(context.messages))),\n",
         new="messages=tuple(refusal.shown_to_model(context.messages)),\n",
-        tests=("tests/agent/test_wire_ids.py::test_what_is_on_record_is_what_the_model_said",),
+        tests=(
+            "tests/agent/requests/test_wire_ids.py::test_what_is_on_record_is_what_the_model_said",
+        ),
         why="One reply with a duplicate id would poison every later request.",
     ),
     Mutant(
         name="a worker reserves without a limit above it",
-        file="agent/workers.py",
+        file="agent/delegating/workers.py",
         old="ChargeWrite(record, boss.at_most(name) if limited else None)",
         new="ChargeWrite(record, None)",
         tests=(
-            "tests/agent/test_workers.py::test_two_workers_at_once_cannot_both_take_the_last_of_it",
+            "tests/agent/delegating/test_workers.py::test_two_workers_at_once_cannot_both_take_the_last_of_it",
         ),
         why="Two workers that look at the same moment would both take the last dollar.",
     ),
     Mutant(
         name="what a worker took is not charged to its boss",
-        file="agent/reserving.py",
+        file="agent/requests/reserving.py",
         old="        taken = lost + Amount(tokens, usd or 0.0)\n",
         new="        taken = lost\n",
         tests=(
-            "tests/agent/test_workers.py::test_workers_cannot_spend_past_the_budget_of_their_boss",
+            "tests/agent/delegating/test_workers.py::test_workers_cannot_spend_past_the_budget_of_their_boss",
         ),
         why="Fifteen workers would spend seven times what their boss may.",
     ),
     Mutant(
         name="a reservation without an answer is forgotten",
-        file="agent/reserving.py",
+        file="agent/requests/reserving.py",
         old="    lost, of_workers, lent = yield from _on_meters(asking)\n",
         new="    lost, of_workers, lent = yield from _on_meters(asking)\n    lost = Amount()\n",
-        tests=("tests/agent/test_asking.py::test_what_earlier_turns_lost_stays_counted",),
+        tests=("tests/agent/requests/test_asking.py::test_what_earlier_turns_lost_stays_counted",),
         why="A process that dies again and again could spend past the budget.",
     ),
     Mutant(
         name="an outage is asked about before its time",
-        file="agent/outage.py",
+        file="agent/requests/outage.py",
         old="    if asking.session.clock.now() < known.due:\n",
         new="    if False:\n",
         tests=(
-            "tests/agent/test_outage.py"
+            "tests/agent/requests/test_outage.py"
             "::test_a_provider_that_says_when_to_come_back_is_not_asked_before",
         ),
         why="A provider that asked to be left alone would be asked by every resume.",
@@ -165,7 +167,9 @@ AGENT: tuple[Mutant, ...] = (
         file="agent/loop.py",
         old="    return () if refusal.is_refused(state.plain) else _reply(state).tool_calls\n",
         new="    return _reply(state).tool_calls\n",
-        tests=("tests/agent/test_refusal.py::test_what_a_refused_reply_asks_for_is_not_done",),
+        tests=(
+            "tests/agent/requests/test_refusal.py::test_what_a_refused_reply_asks_for_is_not_done",
+        ),
         why="An effect would come of a reply that was broken off.",
     ),
     Mutant(
@@ -174,29 +178,29 @@ AGENT: tuple[Mutant, ...] = (
         old="        if self._harness.provider.model not in refused_by:\n",
         new="        if self._harness.provider.model != refused_by[-1]:\n",
         tests=(
-            "tests/agent/test_refusal.py"
+            "tests/agent/requests/test_refusal.py"
             "::test_models_that_all_refuse_are_not_asked_in_turn_for_ever",
         ),
         why="Two models that both refuse would be asked and paid for in turn.",
     ),
     Mutant(
         name="a removed worker that is not over is told of",
-        file="agent/gone_workers.py",
+        file="agent/delegating/gone_workers.py",
         old="        if child.status not in _OVER:\n",
         new="        if False:\n",
         tests=(
-            "tests/agent/test_gone_workers.py"
+            "tests/agent/delegating/test_gone_workers.py"
             "::test_a_run_waits_for_a_removed_worker_and_continues_when_it_is_deployed_again",
         ),
         why="A model would have done in another way what the worker does when it is back.",
     ),
     Mutant(
         name="what a removed worker did is denied",
-        file="agent/gone.py",
+        file="agent/calls/gone.py",
         old="    found.update((yield from gone_workers.on_record(scope, told, left)))\n",
         new="",
         tests=(
-            "tests/agent/test_gone_workers.py"
+            "tests/agent/delegating/test_gone_workers.py"
             "::test_killed_at_any_commit_a_boss_is_never_told_that_a_removed_worker_did_nothing",
         ),
         why="A model that is told that nothing was done does it again.",

@@ -249,63 +249,65 @@ MODEL: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="a tool's own keep= may be shorter than the longest pause",
-        file="model/retention.py",
+        file="model/runs/retention.py",
         old="seconds = max(tool.keep_seconds, LONGEST_PAUSE_SECONDS)",
         new="seconds = tool.keep_seconds",
         tests=(
-            "tests/model/test_retention.py"
+            "tests/model/runs/test_retention.py"
             "::test_a_tool_decides_for_itself_but_never_below_the_longest_pause",
         ),
         why="A run that is opened again does everything once more.",
     ),
     Mutant(
         name="the row of a key goes before the upstream forgets the key",
-        file="model/retention.py",
+        file="model/runs/retention.py",
         old="return max(ended_at + seconds, _window_closes_at(row, tool))",
         new="return ended_at + seconds",
         tests=(
-            "tests/model/test_retention.py"
+            "tests/model/runs/test_retention.py"
             "::test_a_row_outlives_the_memory_of_the_upstream_however_old_it_is",
         ),
         why="A conflict of keys would no longer be found.",
     ),
     Mutant(
         name="an effect in doubt is kept no longer than a pure call",
-        file="model/retention.py",
+        file="model/runs/retention.py",
         old="        if row.status.in_doubt and kind.effectful:\n",
         new="        if row.status.in_doubt and not kind.effectful:\n",
         tests=(
-            "tests/model/test_retention.py"
+            "tests/model/runs/test_retention.py"
             "::test_each_class_has_its_own_period_and_what_is_in_doubt_the_longest",
         ),
         why="The only trace of an effect in doubt would be removed.",
     ),
     Mutant(
         name="rows may be removed before the checkpoints that need them",
-        file="model/retention.py",
+        file="model/runs/retention.py",
         old="        if self.shortest_seconds > shortest[0]:\n",
         new="        if self.shortest_seconds < 0 * shortest[0]:\n",
-        tests=("tests/model/test_retention.py::test_checkpoints_are_never_kept_longer_than_rows",),
+        tests=(
+            "tests/model/runs/test_retention.py::test_checkpoints_are_never_kept_longer_than_rows",
+        ),
         why="A checkpoint without its receipts makes effects twice.",
     ),
     Mutant(
         name="a node counts as inside of another that it only begins like",
-        file="model/places.py",
+        file="model/runs/places.py",
         old='node_id.startswith((outer + "/", outer + "["))',
         new="node_id.startswith(outer)",
         tests=(
-            "tests/model/test_places.py"
+            "tests/model/runs/test_places.py"
             "::test_a_node_is_inside_itself_its_outer_steps_and_their_branches",
         ),
         why="Effects of step 'pay2' would be looked for in step 'pay'.",
     ),
     Mutant(
         name="a branch counts as another one than what is inside of it",
-        file="model/places.py",
+        file="model/runs/places.py",
         old="return mine[:shorter] != theirs[:shorter]",
         new="return mine != theirs",
         tests=(
-            "tests/model/test_places.py::test_only_siblings_of_one_fan_lie_in_different_branches",
+            "tests/model/runs/test_places.py::test_only_siblings_of_one_fan_lie_in_different_branches",
         ),
         why="A wait inside a branch would not stop the branch.",
     ),

@@ -280,35 +280,39 @@ ON CONFLICT DO NOTHING
     ),
     Mutant(
         name="a path may lead out of its folder",
-        file="store/confined_files.py",
+        file="store/machine/confined_files.py",
         old='any(part in ("", ".", "..") for part in parts)',
         new='any(part in ("", ".") for part in parts)',
-        tests=("tests/store/test_confined_files.py::test_a_path_that_leads_elsewhere_is_refused",),
+        tests=(
+            "tests/store/machine/test_confined_files.py::test_a_path_that_leads_elsewhere_is_refused",
+        ),
         why="A model could write anywhere.",
     ),
     Mutant(
         name="a link on the way to a file is followed",
-        file="store/confined_files.py",
+        file="store/machine/confined_files.py",
         old="_FOLDER | os.O_NOFOLLOW, dir_fd=where",
         new="_FOLDER, dir_fd=where",
-        tests=("tests/store/test_confined_files.py::test_no_link_is_followed_for_reading_either",),
+        tests=(
+            "tests/store/machine/test_confined_files.py::test_no_link_is_followed_for_reading_either",
+        ),
         why="A model could write anywhere.",
     ),
     Mutant(
         name="a ledger may lie on a network drive",
-        file="store/filesystem.py",
+        file="store/machine/filesystem.py",
         old="    if kind in NETWORK:\n",
         new="    if kind is None and kind in NETWORK:\n",
-        tests=("tests/store/test_filesystem.py::test_a_network_drive_is_refused",),
+        tests=("tests/store/machine/test_filesystem.py::test_a_network_drive_is_refused",),
         why="Two machines could drive one run.",
     ),
     Mutant(
         name="a file of several names is accepted",
-        file="store/filesystem.py",
+        file="store/machine/filesystem.py",
         old="os.stat(path).st_nlink > 1:",
         new="os.stat(path).st_nlink > 2:",
         tests=(
-            "tests/store/test_filesystem.py"
+            "tests/store/machine/test_filesystem.py"
             "::test_a_file_with_a_second_name_is_refused_and_with_one_it_is_not",
         ),
         why="SQLite would keep two logs for one ledger.",

@@ -7,11 +7,11 @@ from tools.mutants.mutant import Mutant
 TESTING: tuple[Mutant, ...] = (
     Mutant(
         name="a third party's store is used as it is",
-        file="testing/crash/third_party.py",
+        file="testing/crash/inside/third_party.py",
         old="        if isinstance(named, CountedStore):\n",
         new="        if self._make is None or isinstance(named, CountedStore):\n",
         tests=(
-            "tests/testing/crash/test_third_party.py"
+            "tests/testing/crash/inside/test_third_party.py"
             "::test_a_store_of_a_third_party_is_refused_and_its_ledger_stays_as_it_was",
         ),
         why="A crash test would write false receipts into the real ledger.",
@@ -22,7 +22,7 @@ TESTING: tuple[Mutant, ...] = (
         old="        return self._store if stand_in is None else stand_in.store(self._store)\n",
         new="        return self._store\n",
         tests=(
-            "tests/testing/crash/test_third_party.py"
+            "tests/testing/crash/inside/test_third_party.py"
             "::test_a_store_of_a_third_party_is_refused_and_its_ledger_stays_as_it_was",
         ),
         why="A crash test would write false receipts into the real ledger.",

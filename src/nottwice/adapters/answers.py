@@ -11,7 +11,7 @@ from typing import Any
 
 from nottwice.errors import UnknownReview
 from nottwice.guard.attached.handle import Handle
-from nottwice.model.answers import GivenAnswer, read_answer
+from nottwice.model.asking.answers import GivenAnswer, read_answer
 from nottwice.model.review import Review, ReviewKind, ReviewStatus, Verb
 from nottwice.reviews import decide as decisions
 

@@ -25,8 +25,8 @@ from nottwice.errors import (
     ToolFailure,
 )
 from nottwice.guard.attached.calling import CallResult
-from nottwice.model.calendar import utc
 from nottwice.model.call import Call
+from nottwice.model.data.calendar import utc
 
 REPEAT = "nottwice_repeat"
 """The parameter with which a model asks for a deliberate repeat."""

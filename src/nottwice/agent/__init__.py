@@ -9,10 +9,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nottwice.agent.calls.scratchpad import Scratchpad
     from nottwice.agent.context import Context
-    from nottwice.agent.files import File
     from nottwice.agent.provider import Price
-    from nottwice.agent.scratchpad import Scratchpad
+    from nottwice.agent.requests.files import File
     from nottwice.agent.state import RunState
 
 __all__ = ["Context", "File", "Price", "RunState", "Scratchpad"]
@@ -20,10 +20,10 @@ __all__ = ["Context", "File", "Price", "RunState", "Scratchpad"]
 # Imported when first used, because every module of this package runs this file.
 _HOME = {
     "Context": "nottwice.agent.context",
-    "File": "nottwice.agent.files",
+    "File": "nottwice.agent.requests.files",
     "Price": "nottwice.agent.provider",
     "RunState": "nottwice.agent.state",
-    "Scratchpad": "nottwice.agent.scratchpad",
+    "Scratchpad": "nottwice.agent.calls.scratchpad",
 }
 
 

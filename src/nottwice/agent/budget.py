@@ -14,9 +14,9 @@ from dataclasses import fields
 from typing import Any
 
 from nottwice.errors import UsageError
-from nottwice.model.raises import NAMES, is_amount
-from nottwice.model.records import frozen_record
-from nottwice.model.shapes import checked, not_believed
+from nottwice.model.asking.raises import NAMES, is_amount
+from nottwice.model.data.records import frozen_record
+from nottwice.model.data.shapes import checked, not_believed
 from nottwice.model.tool import parse_duration
 
 

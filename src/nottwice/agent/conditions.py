@@ -16,8 +16,8 @@ from typing import Any
 
 from nottwice.errors import UsageError
 from nottwice.model import values
+from nottwice.model.data.shapes import not_believed
 from nottwice.model.run import RunRecord
-from nottwice.model.shapes import not_believed
 
 CALLED = "()"
 """What follows the name of a function."""

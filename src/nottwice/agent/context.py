@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from nottwice.agent.files import File, tokens_in
 from nottwice.agent.messages import (
     Block,
     Message,
@@ -34,9 +33,10 @@ from nottwice.agent.messages import (
     described,
     said,
 )
+from nottwice.agent.requests.files import File, tokens_in
 from nottwice.agent.state import RunState
 from nottwice.errors import UsageError
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 
 BYTES_PER_TOKEN = 3
 """Most text has four. Too small a number only compacts early and reserves too much."""

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nottwice.agent.hearing import MESSAGE
 from nottwice.agent.messages import Spoken, spoken, to_payload
+from nottwice.agent.requests.hearing import MESSAGE
 from nottwice.engine import ownership
 from nottwice.engine.asks import Doing, Read, Write
 from nottwice.engine.host import Host

@@ -14,17 +14,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from nottwice.agent import conditions, conversation, loop
-from nottwice.agent.answering import AnswerType
 from nottwice.agent.budget import Budget
+from nottwice.agent.calls.effects import AgentEffect, effects_of
 from nottwice.agent.conditions import CALLED
 from nottwice.agent.context import Context, Summarise, default_context
-from nottwice.agent.effects import AgentEffect, effects_of
+from nottwice.agent.delegating.workers import costs_told, with_costs
 from nottwice.agent.loop import ASYNC_BEATS, Beats, Check
 from nottwice.agent.messages import Spoken, spoken
 from nottwice.agent.provider import Provider, check_options
+from nottwice.agent.requests.answering import AnswerType
 from nottwice.agent.state import AgentState, RunState
 from nottwice.agent.toolbox import Toolbox
-from nottwice.agent.workers import costs_told, with_costs
 from nottwice.engine.advance import NodeCode
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.drivers import drive, drive_async
@@ -44,9 +44,9 @@ from nottwice.model.call import check_id
 from nottwice.model.graphs.body import OWN, hash_of_bytes
 from nottwice.model.graphs.fingerprint import Fingerprint
 from nottwice.model.graphs.graph import GraphDefinition
-from nottwice.model.labels import read_labels
 from nottwice.model.retry import RetryPolicy
 from nottwice.model.run import RunRecord
+from nottwice.model.runs.labels import read_labels
 from nottwice.model.saving.cadence import Checkpoints
 from nottwice.model.tool import Duration, parse_duration
 

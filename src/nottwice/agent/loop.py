@@ -18,29 +18,21 @@ import itertools
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from nottwice.agent import (
-    acting,
-    conditions,
-    cycles,
-    hearing,
-    missing_checks,
-    own_tools,
-    refusal,
-    rejected,
-    telling,
-    workers,
-)
-from nottwice.agent.answering import AnswerType, WrongAnswer
-from nottwice.agent.asking import AnsweredTurn, ask_model, is_answered, turn_of
+from nottwice.agent import conditions, missing_checks, telling
 from nottwice.agent.budget import Budget
+from nottwice.agent.calls import acting, cycles, own_tools
+from nottwice.agent.calls.own_tools import OWN_TOOLS, BadArguments, Changes
 from nottwice.agent.context import Context, Summarise, move_window, summarise_heard
+from nottwice.agent.delegating import workers
 from nottwice.agent.messages import Message, ToolCall, said
-from nottwice.agent.own_tools import OWN_TOOLS, BadArguments, Changes
 from nottwice.agent.provider import ModelRequest, Provider, StopReason
-from nottwice.agent.reserving import ModelAsking
+from nottwice.agent.requests import hearing, refusal, rejected
+from nottwice.agent.requests.answering import AnswerType, WrongAnswer
+from nottwice.agent.requests.asking import AnsweredTurn, ask_model, is_answered, turn_of
+from nottwice.agent.requests.reserving import ModelAsking
+from nottwice.agent.requests.wire_ids import with_own_ids
 from nottwice.agent.state import RunState
 from nottwice.agent.toolbox import Toolbox
-from nottwice.agent.wire_ids import with_own_ids
 from nottwice.engine.asks import Doing
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.session import Scope

@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any, ClassVar
 
-from nottwice.agent.files import File, recorded_file
+from nottwice.agent.requests.files import File, recorded_file
 from nottwice.errors import LedgerCorrupt, UsageError
 from nottwice.model import values
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
+from nottwice.model.data.shapes import checked
 from nottwice.model.saving.frozen import thaw
-from nottwice.model.shapes import checked
 
 Extra = Mapping[str, Any]
 

@@ -22,8 +22,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from nottwice.agent.messages import Extra, Message
 from nottwice.errors import UsageError
-from nottwice.model.records import frozen_record
-from nottwice.model.shapes import checked, not_believed
+from nottwice.model.data.records import frozen_record
+from nottwice.model.data.shapes import checked, not_believed
 
 
 @frozen_record(frozen=True, slots=True)

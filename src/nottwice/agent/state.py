@@ -13,15 +13,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
 from nottwice.agent.conditions import check_markers
-from nottwice.agent.files import File
 from nottwice.agent.messages import Message, block_from_plain, block_to_plain
+from nottwice.agent.requests.files import File
 from nottwice.engine.advance import Ending
 from nottwice.errors import InvalidGraph, UsageError
 from nottwice.graphs.state import StateType
 from nottwice.model import values
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
+from nottwice.model.data.shapes import checked, not_believed
 from nottwice.model.saving.frozen import thaw
-from nottwice.model.shapes import checked, not_believed
 
 APPENDED = ("transcript", "heard", "asked", "completed", "memory")
 """Parts of the state to which beats only append."""

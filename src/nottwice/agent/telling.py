@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from nottwice.agent.asking import AnsweredTurn
 from nottwice.agent.messages import Message, described
+from nottwice.agent.requests.asking import AnsweredTurn
 from nottwice.engine import said as words
 from nottwice.engine.said import Said
 from nottwice.engine.session import Scope
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 
 TURN: Final = "begin a turn"
 HEARD: Final = "hear the user"

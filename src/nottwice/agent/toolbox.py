@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from nottwice.agent.calls.order import Lane
+from nottwice.agent.calls.own_tools import OWN_TOOLS
+from nottwice.agent.calls.wording import call_of, other_words
 from nottwice.agent.messages import ToolCall
-from nottwice.agent.order import Lane
-from nottwice.agent.own_tools import OWN_TOOLS
 from nottwice.agent.provider import ToolSchema
 from nottwice.agent.state import RunState
-from nottwice.agent.wording import call_of, other_words
 from nottwice.engine.calls.requests import Request
 from nottwice.engine.doubts.blocking import written_call
 from nottwice.engine.hiding import kept
@@ -36,7 +36,7 @@ from nottwice.model.call import (
     following,
     own_branch,
 )
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.tool import Tool
 
 _REPEAT_TEXT = (

@@ -37,7 +37,13 @@ Exit codes:
   1  an error; its text says what happened and what to do
   2  the command line was wrong, or nothing was decided
   3  a person or a fix is needed: a run waits (`run`, `talk`), a problem was found (`check`,
-     `crash`, `audit --verify`), a run was refused (`migrate`), `reviews --fail-if-open`"""
+     `crash`, `audit --verify`), a run was refused (`migrate`), `reviews --fail-if-open`
+
+\b
+Tab completes commands, options and the ids of this ledger, once your shell knows how:
+  bash  eval "$(_NOTTWICE_COMPLETE=bash_source nottwice)"
+  zsh   eval "$(_NOTTWICE_COMPLETE=zsh_source nottwice)"
+  fish  _NOTTWICE_COMPLETE=fish_source nottwice | source"""
 
 
 class Program(click.Group):
@@ -106,8 +112,8 @@ def main(context: click.Context, settings: Settings) -> None:
 
     Without a command: the state of the ledger, and what to type next.
 
-    An id can be shortened to a prefix that only one has. Only `run`, `talk`, `worker`, `crash` and
-    `check --smoke` run your tools, and only `run` and `worker` create a ledger.
+    You can shorten an id to any unique prefix. Only `run`, `talk`, `worker`, `crash` and
+    `check --smoke` run your tools. Only `run`, `worker` and `proxy` create a ledger.
     """
     if context.invoked_subcommand is None:
         from nottwice.cli.commands.status import show_status

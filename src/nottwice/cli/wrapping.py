@@ -48,13 +48,13 @@ def edit_client(settings: Settings, path: str, *, unwrap: bool = False, yes: boo
         return
     file = safe(str(configuration.path))
     if backup is None:
-        show_line(f"{file} is as it was: there is nothing to change.")
+        show_line(f"{file} is unchanged: there is nothing to do.")
         return
     show_line(f"{file} was written. What it was is in {safe(backup.name)}, beside it.")
-    show_line("Restart the client: it starts its servers anew.")
+    show_line("Restart the client, so that it starts its servers again.")
     if not unwrap:
         words = shlex.quote(str(configuration.path))
-        show_line(f"To take it back: nottwice proxy --unwrap {safe(words)}")
+        show_line(f"To undo it: nottwice proxy --unwrap {safe(words)}")
 
 
 def _said(server: ServerEdit, unwrap: bool) -> str:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nottwice.dbos.steps import step, wake
+    from nottwice.dbos.steps import step
 
-__all__ = ["step", "wake"]
+__all__ = ["step"]
 
 
 def __getattr__(name: str) -> Any:

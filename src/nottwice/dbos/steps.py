@@ -1,13 +1,18 @@
 """How does a step of a DBOS workflow take effect at most once? (P307)
 
-DBOS records what a step returned or raised, for good. So a call that has to wait is not an error of
-the step: the step returns that it waits, the workflow waits with ``DBOS.recv``, and then makes the
-next step, for the same call. The call is named by the workflow, the tool, and how many calls of the
-tool the workflow has made so far. DBOS numbers steps too, but it counts every try.
+DBOS records what a step returned or raised, for good. So a call that has to wait neither returns
+nor raises: it waits inside its step. A recovered workflow makes the step again, for the same call.
+The call is named by the workflow, the tool, and how many calls of the tool the workflow has made so
+far.
+
+The workflow itself must not wait and then make another step for the call. DBOS finds records by a
+number that counts the steps as they begin. Calls that wait side by side begin their next steps in
+any order, so after a recovery a call would find the record of another call, and return its result.
 """
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import threading
 import weakref
@@ -17,20 +22,17 @@ from typing import Any, ParamSpec, TypeVar, cast
 from dbos import DBOS
 from dbos._context import DBOSContext, get_local_dbos_context
 
+from nottwice.dbos.waiting import StepWait
+from nottwice.engine.clock import SystemClock
 from nottwice.errors import InvalidTool, NotInRun, NottwiceError
 from nottwice.guard.attached.calling import AnyTool
 from nottwice.guard.ledger import AnyStore, Ledger, ledger_of
 from nottwice.hosts.calls import arguments_of, tool_of
 from nottwice.hosts.ordinals import Ordinals
-from nottwice.hosts.verdict import verdict
 from nottwice.model.tool import Duration, parse_duration
 
 P = ParamSpec("P")
 R = TypeVar("R")
-TOPIC = "nottwice"
-MOST_SECONDS = 3600.0
-"""Each look is two records of the workflow, so the looks become rarer, down to one an hour."""
-_DONE, _WAITS = "done", "waits"
 
 
 def step(
@@ -40,8 +42,8 @@ def step(
 
     Call it in a workflow as before. ``store``: where the ledger is, as for ``nt.run``; all
     executors need the same one. ``settle_timeout``: how long to ask ``verify`` before a person is
-    asked. ``look_again``: when a step that waits for a person first looks for the decision; then
-    it looks less and less often. ``nt.dbos.wake(workflow_id)`` lets it look immediately.
+    asked. A step that waits for a person sees the decision within a second. ``look_again``: when it
+    asks the ledger again without one; then it does so less and less often.
     """
     first_wait = parse_duration(look_again, what="look_again")
     parse_duration(settle_timeout, what="settle_timeout")
@@ -61,11 +63,6 @@ def step(
     return decorate
 
 
-def wake(workflow_id: str) -> None:
-    """Let the steps of a workflow that wait for a person look for the decision now."""
-    DBOS.send(workflow_id, "look again", topic=TOPIC)
-
-
 class _Step:
     """One tool as a step."""
 
@@ -78,46 +75,40 @@ class _Step:
 
     def synchronous(self) -> Callable[..., Any]:
         @DBOS.step(name=f"nottwice.{self._tool.tool.name}")
-        def once(group: str, name: str, arguments: dict[str, Any]) -> tuple[Any, ...]:
-            try:
-                options: dict[str, Any] = {"settle_timeout": self._settle}
-                return _DONE, self._opened().once(
-                    group, name, self._tool, arguments, **options
-                ).value
-            except NottwiceError as error:
-                return self._waits(error)
+        def once(group: str, name: str, arguments: dict[str, Any]) -> Any:
+            options: dict[str, Any] = {"settle_timeout": self._settle}
+            wait = StepWait(group, self._opened, self._first_wait)
+            while True:
+                try:
+                    return self._opened().once(group, name, self._tool, arguments, **options).value
+                except NottwiceError as error:
+                    wait.begin(error)
+                while not wait.is_over():
+                    SystemClock().pause(wait.pause_seconds)
 
         def call(*args: Any, **kwargs: Any) -> Any:
             group, name = _next_call(self._tool.tool.name)
-            arguments, looks = arguments_of(self._tool, args, kwargs), 0
-            while True:
-                said = once(group, name, arguments)
-                if said[0] == _DONE:
-                    return said[1]
-                DBOS.recv(TOPIC, timeout_seconds=self._seconds(said, looks))
-                looks += 1
+            return once(group, name, arguments_of(self._tool, args, kwargs))
 
         return call
 
     def asynchronous(self) -> Callable[..., Any]:
         @DBOS.step(name=f"nottwice.{self._tool.tool.name}")
-        async def once(group: str, name: str, arguments: dict[str, Any]) -> tuple[Any, ...]:
-            try:
-                options: dict[str, Any] = {"settle_timeout": self._settle}
-                made = await self._opened().aonce(group, name, self._tool, arguments, **options)
-                return _DONE, made.value
-            except NottwiceError as error:
-                return self._waits(error)
+        async def once(group: str, name: str, arguments: dict[str, Any]) -> Any:
+            options: dict[str, Any] = {"settle_timeout": self._settle}
+            wait = StepWait(group, self._opened, self._first_wait)
+            while True:
+                try:
+                    made = await self._opened().aonce(group, name, self._tool, arguments, **options)
+                    return made.value
+                except NottwiceError as error:
+                    wait.begin(error)
+                while not await asyncio.to_thread(wait.is_over):
+                    await SystemClock().pause_async(wait.pause_seconds)
 
         async def call(*args: Any, **kwargs: Any) -> Any:
             group, name = _next_call(self._tool.tool.name)
-            arguments, looks = arguments_of(self._tool, args, kwargs), 0
-            while True:
-                said = await once(group, name, arguments)
-                if said[0] == _DONE:
-                    return said[1]
-                await DBOS.recv_async(TOPIC, timeout_seconds=self._seconds(said, looks))
-                looks += 1
+            return await once(group, name, arguments_of(self._tool, args, kwargs))
 
         return call
 
@@ -125,19 +116,6 @@ class _Step:
         if self._ledger is None:
             self._ledger = ledger_of(self._store)
         return self._ledger
-
-    def _waits(self, error: NottwiceError) -> tuple[Any, ...]:
-        """Return that the step waits, or raise what ends it for good."""
-        said = verdict(error, look_again=self._first_wait)
-        assert said is not None
-        if said.retry_in is None:
-            raise error
-        return _WAITS, said.what, said.retry_in, list(said.reviews), said.reason
-
-    def _seconds(self, said: tuple[Any, ...], looks: int) -> float:
-        _, what, retry_in, *_ = said
-        grown = retry_in * 2 ** min(looks, 12) if what == "person" else retry_in
-        return float(min(max(grown, 0.1), MOST_SECONDS))
 
 
 class _Execution:

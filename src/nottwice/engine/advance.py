@@ -14,25 +14,25 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from nottwice.engine import ownership
+from nottwice.engine import bodies, events, ownership
 from nottwice.engine.asks import Doing, Invoked, Join, Read, Together, Visit
 from nottwice.engine.doubts import tampered
 from nottwice.engine.hiding import classify
 from nottwice.engine.session import Scope, Session
 from nottwice.engine.stepping import steps
-from nottwice.engine.waits import stops
+from nottwice.engine.waits import limited, stops
 from nottwice.engine.waits.cancelled import stop_if_cancelled
 from nottwice.errors import InvalidGraph, LedgerTampered, RunAborted, RunBlocked, RunWaits
 from nottwice.model import values
 from nottwice.model.call import ROOT_NODE
+from nottwice.model.data.records import frozen_record
 from nottwice.model.failure import Failure, is_ledger_trouble
 from nottwice.model.graphs import position as positions
 from nottwice.model.graphs.graph import GraphDefinition, Node
 from nottwice.model.graphs.mapping import nodes_at
 from nottwice.model.graphs.position import Position
-from nottwice.model.output_file import named_by_step
-from nottwice.model.records import frozen_record
 from nottwice.model.run import CheckpointRecord, RunRecord, RunStatus, StepRecord, Wait
+from nottwice.model.runs.output_file import named_by_step
 from nottwice.model.saving.checkpoint import Saved, pack, save
 from nottwice.model.saving.delta import Delta, diff, grown, of_keys
 from nottwice.model.saving.frozen import FrozenList, freeze
@@ -74,7 +74,7 @@ class GraphCode:
 
     graph: GraphDefinition
     graph_id: str
-    """The id that the run is bound to. Its version may be an earlier patch than the graph's."""
+    """The id that the run is bound to. Its version may be another patch than the graph's."""
     code: Mapping[str, NodeCode]
     first_state: Mapping[str, Any]
     most_nodes: int | None = None
@@ -111,6 +111,27 @@ def conduct(opening: ownership.Opening, plan: GraphCode) -> Doing[Advanced]:
             return Advanced(RunStatus.ABORTED)
         left: RunRecord | None = yield _load(opening.run_id)
         return Advanced(RunStatus.WAITING, () if left is None else left.waits)
+    entered = (yield from limited.enter_run(session)) if session.limits else None
+    if isinstance(entered, Wait):
+        yield from ownership.wait_for(session, entered)
+        return Advanced(RunStatus.WAITING, (entered,))
+    if entered is not None:
+        return (yield from limited.during(entered, _conduct(session, plan)))
+    return (yield from _conduct(session, plan))
+
+
+def _conduct(session: Session, plan: GraphCode) -> Doing[Advanced]:
+    """Drive a claimed run, and release it."""
+    if events.listeners:
+        bodies.run_began(session)
+    try:
+        return (yield from _conducted(session, plan))
+    finally:
+        if events.listeners:
+            bodies.run_returned(session)
+
+
+def _conducted(session: Session, plan: GraphCode) -> Doing[Advanced]:
     lost: InvalidGraph | None = None
     try:
         driven = yield from _resume(session, plan)
@@ -130,7 +151,7 @@ def conduct(opening: ownership.Opening, plan: GraphCode) -> Doing[Advanced]:
         failure = classify(error, effectful=False, now=session.clock.now())
         yield from _leave(session, error, failure)
         if isinstance(error, RunBlocked | RunWaits):
-            left = yield _load(session.run_id)
+            left: RunRecord | None = yield _load(session.run_id)
             if left is not None and _is_stopped(left):
                 return Advanced(left.status, left.waits)
         raise
@@ -251,7 +272,8 @@ class GraphRun:
 def _resume(session: Session, plan: GraphCode) -> Doing[GraphRun]:
     """Find out where the run is. A run without a checkpoint is at its beginning."""
     chain: list[CheckpointRecord] = []
-    if session.found is not None:
+    # A run that was only enqueued has never had a holder, and only a holder writes checkpoints.
+    if session.found is not None and session.found.epoch > 0:
         chain = yield Read(lambda store: store.checkpoint_chain(session.run_id))
     if not chain:
         driven = GraphRun(session, plan, plan.first_state, positions.start(plan.graph))

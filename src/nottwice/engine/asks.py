@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from nottwice.engine.calls.in_flight import InFlight
 from nottwice.model.call import Call
+from nottwice.model.data.records import light_record
 from nottwice.model.policy import ProposedCall
-from nottwice.model.records import light_record
 from nottwice.model.tool import Tool
 from nottwice.store.interface import Commit, Store
 

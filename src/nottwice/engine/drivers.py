@@ -19,7 +19,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from functools import partial
 from typing import Any, TypeVar, assert_never
 
-from nottwice.engine import events
+from nottwice.engine import bodies, events
 from nottwice.engine.asks import (
     Ask,
     CanInvoke,
@@ -84,9 +84,11 @@ class UsualDriver:
     def answer(self, ask: Ask, host: Host) -> Any:
         match ask:
             case Write():
+                began = host.clock.now() if events.listeners else None
                 host.store.commit(ask.commit)
-                if events.listeners:
-                    events.tell_of_commit(ask.commit, host.store)
+                if began is not None:
+                    seconds = host.clock.now() - began
+                    events.tell_of_commit(ask.commit, host.store, seconds=seconds)
                 # Do not return what the store returned: only None can be sent to any iterable.
                 return None
             case Fire():
@@ -119,9 +121,11 @@ class UsualDriver:
     async def answer_async(self, ask: Ask, host: Host) -> Any:
         match ask:
             case Write():
+                began = host.clock.now() if events.listeners else None
                 await awaitable(host.store.commit_soon(ask.commit))
-                if events.listeners:
-                    events.tell_of_commit(ask.commit, host.store)
+                if began is not None:
+                    seconds = host.clock.now() - began
+                    events.tell_of_commit(ask.commit, host.store, seconds=seconds)
                 return None
             case Read():
                 if host.store.reads_can_block:
@@ -198,7 +202,7 @@ class _Being:
     This is a class because a generator-based context manager costs three times as much.
     """
 
-    __slots__ = ("_attempt", "_in_flight", "_scope", "stopped")
+    __slots__ = ("_attempt", "_in_flight", "_scope", "_told", "stopped")
 
     def __init__(self, in_flight: InFlight | None) -> None:
         self._in_flight = in_flight
@@ -211,11 +215,16 @@ class _Being:
         self._scope: contextvars.Token[Scope | None] | None = None
         if in_flight is not None and in_flight.scope is not None:
             self._scope = current_scope.set(in_flight.scope)
+        self._told = bool(events.listeners) and in_flight is not None
+        if self._told:
+            bodies.attempt_began(in_flight)
         return self
 
     def __exit__(self, *raised: object) -> None:
         if self._in_flight is not None and not self.stopped:
             self._in_flight.body_ended()
+        if self._told:
+            bodies.attempt_returned(self._in_flight)
         if self._scope is not None:
             current_scope.reset(self._scope)
         current_attempt.reset(self._attempt)
@@ -377,13 +386,12 @@ def _visit(ask: Visit) -> Invoked:
             )
         awaited = call
         call = lambda: asyncio.run(_coroutine(awaited()))  # noqa: E731
-    token = current_scope.set(ask.scope)
-    try:
-        return Invoked(value=call(), invoked=True)
-    except Exception as error:
-        return Invoked(error=error)
-    finally:
-        current_scope.reset(token)
+    with bodies.NodeBody(ask.scope) as body:
+        try:
+            return Invoked(value=call(), invoked=True)
+        except Exception as error:
+            body.error = error
+            return Invoked(error=error)
 
 
 async def _visit_async(ask: Visit) -> Invoked:
@@ -392,13 +400,12 @@ async def _visit_async(ask: Visit) -> Invoked:
         if outcome.interrupt is not None:
             raise outcome.interrupt
         return outcome
-    token = current_scope.set(ask.scope)
-    try:
-        return Invoked(value=await ask.function(ask.argument), invoked=True)
-    except Exception as error:
-        return Invoked(error=error)
-    finally:
-        current_scope.reset(token)
+    with bodies.NodeBody(ask.scope) as body:
+        try:
+            return Invoked(value=await ask.function(ask.argument), invoked=True)
+        except Exception as error:
+            body.error = error
+            return Invoked(error=error)
 
 
 def _together(ask: Together, host: Host) -> list[Invoked]:

@@ -12,22 +12,22 @@ import contextvars
 import inspect
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Literal
 
 from nottwice.errors import UsageError
 from nottwice.model import values
 from nottwice.model.call import CallRow, CallStatus
-from nottwice.model.notices import RUN_OVER, RUN_READY
-from nottwice.model.records import frozen_record
-from nottwice.store.interface import Commit, Store
+from nottwice.model.data.records import frozen_record, light_record
+from nottwice.model.runs.notices import RUN_OVER, RUN_READY
+from nottwice.store.interface import Commit, RunUpdate, Store
 from nottwice.store.notices import notices_of
 
 Ending = Literal["done", "failed", "in doubt"]
 log = logging.getLogger("nottwice")
 
 
-@frozen_record(frozen=True, slots=True, kw_only=True)
+@light_record(frozen=True, slots=True, kw_only=True)
 class Event:
     """Something that happened in a run."""
 
@@ -36,7 +36,26 @@ class Event:
     run_id: str
 
 
-@frozen_record(frozen=True, slots=True, kw_only=True)
+@light_record(frozen=True, slots=True, kw_only=True)
+class AttemptBegan(Event):
+    """The body of a tool is about to run. Told in the thread, task and context of the body."""
+
+    step: str
+    tool: str
+    call_id: str
+    attempt: int
+    replay_class: str
+
+
+@light_record(frozen=True, slots=True, kw_only=True)
+class AttemptReturned(Event):
+    """The body of a tool has returned or raised. Told where its beginning was told."""
+
+    call_id: str
+    attempt: int
+
+
+@light_record(frozen=True, slots=True, kw_only=True)
 class AttemptEnded(Event):
     """An attempt to run a tool has ended."""
 
@@ -44,6 +63,7 @@ class AttemptEnded(Event):
     tool: str
     call_id: str
     attempt: int
+    replay_class: str
     outcome: Ending
     seconds: float
     error: str | None = None
@@ -51,7 +71,7 @@ class AttemptEnded(Event):
     """Seconds until the next attempt. None: there is no automatic retry."""
 
 
-@frozen_record(frozen=True, slots=True, kw_only=True)
+@light_record(frozen=True, slots=True, kw_only=True)
 class CallEnded(Event):
     """A caller got its answer: a receipt, new or recorded, or an error."""
 
@@ -60,10 +80,44 @@ class CallEnded(Event):
     call_id: str
     attempts: int
     """How many attempts the call has had, over all processes."""
+    replay_class: str
     outcome: Ending
     replayed: bool
     """The answer was on record. No tool was invoked."""
+    settled_by: str | None
+    """Who ended the doubt about it: ``verify`` or ``decision by ann``. None: it was its attempt."""
     seconds: float
+
+
+@frozen_record(frozen=True, slots=True, kw_only=True)
+class DoubtEnded(Event):
+    """A call is no longer in doubt."""
+
+    step: str
+    tool: str
+    call_id: str
+    by: Literal["verify", "person", "attempt"]
+    """Who has settled it. ``attempt``: another one, which the upstream takes as the same call."""
+
+
+@frozen_record(frozen=True, slots=True, kw_only=True)
+class StepBegan(Event):
+    """The code of a step or a node is about to run. Told in its thread, task and context."""
+
+    step: str
+    visit: str
+    resumed: bool
+    """The step has begun before, in this process or in another one."""
+
+
+@frozen_record(frozen=True, slots=True, kw_only=True)
+class StepReturned(Event):
+    """The code of a step has returned or raised. Told where its beginning was told."""
+
+    step: str
+    visit: str
+    outcome: Literal["done", "failed", "waiting"]
+    error_type: str | None = None
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
@@ -84,6 +138,8 @@ class ReviewOpened(Event):
     review_id: str
     kind: str
     summary: str
+    tool: str
+    """The tool that it is about; a name that begins with ``nottwice.`` is no tool of yours."""
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
@@ -100,7 +156,7 @@ class RunReady(Event):
     """Something has arrived that the run may have waited for (P303)."""
 
     because: str
-    """``decided`` or ``event``. In the outbox also ``queued``, ``child`` and ``released``."""
+    """``queued``, ``decided``, ``event`` or ``released``. In the outbox also ``child``."""
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
@@ -108,6 +164,22 @@ class RunOver(Event):
     """The run has completed, failed, or was aborted (P303)."""
 
     status: str
+
+
+@frozen_record(frozen=True, slots=True, kw_only=True)
+class RunOpening(Event):
+    """This process is about to claim a run."""
+
+    epoch: int
+    """Which opening of the run this is, from 1 on; upkeep counts, too."""
+    graph: str | None
+    """``name@version``; None for a run without a graph."""
+    is_agent: bool
+    caused_by: str | None
+    """The trace context of the opening before, or of the process that enqueued the run."""
+    carrier: dict[str, str]
+    """A listener that traces the opening writes its ``traceparent`` here. It is stored with the
+    claim."""
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
@@ -119,26 +191,72 @@ class RunClaimed(Event):
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
+class RunBegan(Event):
+    """The code of a run is about to run. Told in its thread, task and context."""
+
+
+@frozen_record(frozen=True, slots=True, kw_only=True)
+class RunReturned(Event):
+    """The code of a run has returned or raised. Told where its beginning was told."""
+
+
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class RunLeft(Event):
     """This process no longer holds the run."""
 
     status: str
     waits_for: tuple[str, ...] = ()
+    receipts: int = 0
+    """How many calls returned a result that an earlier opening had recorded."""
+    tokens_saved: int = 0
+    """The tokens of the recorded replies of models among them."""
+    usd_saved: float = 0.0
+    """What those replies cost when they were made; 0 if no price was known."""
+    error_type: str | None = None
+    """The class of the error that failed the run."""
+
+
+@frozen_record(frozen=True, slots=True, kw_only=True)
+class RunLost(Event):
+    """This process stopped driving a run that it did not release, or could not claim."""
+
+
+@frozen_record(frozen=True, slots=True, kw_only=True)
+class EventTaken(Event):
+    """A run has taken an event that was sent to it."""
+
+    step: str
+    name: str
+    event_id: str
+    caused_by: str | None
+    """The trace context of the sender; None: it was not traced."""
+
+
+@light_record(frozen=True, slots=True, kw_only=True)
+class CommitEnded(Event):
+    """Something about the run has become durable."""
+
+    seconds: float
+    """How long its commit took, as the code that waited for it saw it."""
 
 
 Listener = Callable[[Event], None]
 listeners: tuple[_Listening, ...] = ()
 """If this is empty, no event is built. Every call reads it, so it is not a function."""
+hear_decisions = False
+"""Whether a listener wants every kind of event, and so the words of every decision (said.py)."""
 _guard = threading.Lock()
 _silent: contextvars.ContextVar[bool] = contextvars.ContextVar("nottwice_silent", default=False)
 _IN_MEMORY = ":memory:"
 
 
 class _Listening:
-    """A listener, and the store whose events it wants. None: the events of all stores."""
+    """A listener, and the store and the kinds of events that it wants. None: all of them."""
 
-    def __init__(self, listener: Listener, of: Store | None) -> None:
-        self.listener, self._of = listener, of
+    def __init__(
+        self, listener: Listener, of: Store | None, kinds: frozenset[type[Event]] | None
+    ) -> None:
+        self.listener, self._of, self.kinds = listener, of, kinds
 
     def wants(self, store: Store) -> bool:
         of = self._of
@@ -148,33 +266,45 @@ class _Listening:
         return of.location == store.location != _IN_MEMORY
 
 
-def listen(listener: Listener, *, of: Store | None = None) -> Callable[[], None]:
+def listen(
+    listener: Listener,
+    *,
+    of: Store | None = None,
+    kinds: Collection[type[Event]] | None = None,
+) -> Callable[[], None]:
     """Call ``listener`` with every event from now on. Call the returned function to stop.
 
-    ``of``: only report what happens in this store.
+    ``of``: only report what happens in this store. ``kinds``: only report these kinds of events,
+    which costs less.
     """
-    global listeners
+    global listeners, hear_decisions
     if not callable(listener) or inspect.iscoroutinefunction(listener):
         raise UsageError(
             f"{listener!r} cannot listen. Nothing was changed. Pass a plain function that takes "
             "one event. It may put the event into a queue that async code reads."
         )
-    mine = _Listening(listener, of)
+    mine = _Listening(listener, of, None if kinds is None else frozenset(kinds))
     with _guard:
         listeners = (*listeners, mine)
+        hear_decisions = _any_wants_all()
 
     def stop() -> None:
-        global listeners
+        global listeners, hear_decisions
         with _guard:
             listeners = tuple(one for one in listeners if one is not mine)
+            hear_decisions = _any_wants_all()
 
     return stop
 
 
 def forget_listeners() -> None:
     """Remove all listeners."""
-    global listeners
-    listeners = ()
+    global listeners, hear_decisions
+    listeners, hear_decisions = (), False
+
+
+def _any_wants_all() -> bool:
+    return any(one.kinds is None for one in listeners)
 
 
 def silence_here() -> None:
@@ -186,8 +316,9 @@ def tell(event: Event, store: Store) -> None:
     """Report an event of a ledger to its listeners."""
     if _silent.get():
         return
+    kind = type(event)
     for one in listeners:
-        if not one.wants(store):
+        if (one.kinds is not None and kind not in one.kinds) or not one.wants(store):
             continue
         try:
             one.listener(event)
@@ -195,8 +326,13 @@ def tell(event: Event, store: Store) -> None:
             log.exception("a listener failed with %s", type(event).__name__)
 
 
-def tell_of_commit(commit: Commit, store: Store) -> None:
+def tell_of_commit(commit: Commit, store: Store, *, seconds: float | None = None) -> None:
     """Report the claim, the release and the new reviews that a commit has made durable."""
+    if seconds is not None:
+        run_id = commit.workflow_id
+        tell(CommitEnded(ledger=store.location, run_id=run_id, seconds=max(0.0, seconds)), store)
+    if commit.only_calls:
+        return
     for event in _in_commit(commit, store.location):
         tell(event, store)
 
@@ -217,10 +353,10 @@ def _in_commit(commit: Commit, ledger: str) -> Iterator[Event]:
                 review_id=one.review_id,
                 kind=one.kind.value,
                 summary=one.summary,
+                tool=one.identity.tool_name,
             )
     if commit.run is not None and commit.run.release:
-        waits = tuple(f"{wait.kind.value} {wait.subject}".strip() for wait in commit.run.waits)
-        yield RunLeft(ledger=ledger, run_id=run_id, status=commit.run.status.value, waits_for=waits)
+        yield _left(commit.run, ledger, run_id)
     # The same facts as in the outbox, for listeners of this process. Without reading the run: that
     # the child of a run is over is told as the end of the child.
     for notice in notices_of(commit, None):
@@ -229,6 +365,20 @@ def _in_commit(commit: Commit, ledger: str) -> Iterator[Event]:
             yield RunReady(ledger=ledger, run_id=notice.workflow_id, because=about["because"])
         elif notice.kind == RUN_OVER:
             yield RunOver(ledger=ledger, run_id=notice.workflow_id, status=about["status"])
+
+
+def _left(update: RunUpdate, ledger: str, run_id: str) -> RunLeft:
+    failure, saved = update.failure, update.saved
+    return RunLeft(
+        ledger=ledger,
+        run_id=run_id,
+        status=update.status.value,
+        waits_for=tuple(f"{wait.kind.value} {wait.subject}".strip() for wait in update.waits),
+        receipts=saved.receipts,
+        tokens_saved=saved.tokens,
+        usd_saved=saved.usd,
+        error_type=None if failure is None else failure.error_type,
+    )
 
 
 def attempt_ended(ledger: str, row: CallRow, *, seconds: float) -> AttemptEnded:
@@ -244,6 +394,7 @@ def attempt_ended(ledger: str, row: CallRow, *, seconds: float) -> AttemptEnded:
         tool=row.identity.tool_name,
         call_id=row.call_id,
         attempt=row.attempt,
+        replay_class=row.replay_class.value,
         outcome=ending(row),
         seconds=seconds,
         error=None if failure is None else f"{failure.error_type}: {failure.message}",

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from nottwice.engine.asks import Ask
 from nottwice.engine.clock import Clock
 from nottwice.model.policy import ProposedCall
+from nottwice.model.runs.limits import Limit
 from nottwice.model.sealing.keyring import Keyring
 from nottwice.store.interface import Store
 
@@ -44,6 +45,10 @@ class Host(Protocol):
     @property
     def policies(self) -> tuple[Policy, ...]:
         """The policies that are asked before every call without a receipt."""
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """The limits that its runs and their calls keep."""
 
     @property
     def keys(self) -> FindKeys:

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import gc
 import logging
-import os
-import threading
-import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from nottwice.engine import said
+from nottwice.engine import events, said
 from nottwice.engine.asks import Doing, Pause, Read, Write
 from nottwice.engine.doubts import reconcile, restored, tampered
+from nottwice.engine.driven import Driving, Preclaimed, drive_here, stop_driving_here, store_trace
 from nottwice.engine.drivers import drive
 from nottwice.engine.hiding import classify
 from nottwice.engine.host import Host, Policy
@@ -26,13 +24,11 @@ from nottwice.engine.session import FindTool, Hosted, Session
 from nottwice.engine.waits import cancelled, stops
 from nottwice.engine.watch import heed_variable
 from nottwice.errors import LedgerTampered, RunAborted, RunBlocked, RunBusy, UsageError
-from nottwice.model.calendar import utc
 from nottwice.model.call import check_id
+from nottwice.model.data.calendar import utc
+from nottwice.model.data.records import frozen_record
 from nottwice.model.failure import Failure, was_interrupted
 from nottwice.model.graphs.graph import Version
-from nottwice.model.labels import NO_LABELS, Labels, check_group
-from nottwice.model.openings import OpeningEnd
-from nottwice.model.records import frozen_record
 from nottwice.model.review import Review, ReviewStatus
 from nottwice.model.run import (
     GraphRecord,
@@ -44,8 +40,11 @@ from nottwice.model.run import (
     Wait,
     plain_input,
 )
+from nottwice.model.runs.labels import NO_LABELS, Labels, check_group
+from nottwice.model.runs.openings import OpeningEnd
 from nottwice.model.saving.cadence import AT_EFFECTS, Cadence
 from nottwice.store.interface import (
+    Blocked,
     Claim,
     Commit,
     Outdated,
@@ -59,29 +58,7 @@ POLL_SECONDS = 0.05
 BUSY_SECONDS = 1.0
 """When a run is worth another look if another process drives it and has no lease."""
 DRAIN_SECONDS = 60.0
-
-
-class Driving:
-    """Marks a run as driven in this process, for as long as its driver can be reached.
-
-    Only the driver holds a reference. If an interrupt (Ctrl-C) strikes where the run cannot be
-    released, nothing remains that could drive the run, so nothing blocks it either (P118).
-    """
-
-    __slots__ = ("__weakref__",)
-
-
-_driven: weakref.WeakValueDictionary[tuple[str, str], Driving] = weakref.WeakValueDictionary()
-_driven_guard = threading.Lock()
-
-
-def _renew_after_fork() -> None:
-    """Replace the guard: another thread may have held it when this process was forked."""
-    global _driven_guard
-    _driven_guard = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_renew_after_fork)
+_ENDS = (RunStatus.COMPLETED, RunStatus.FAILED)
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
@@ -116,6 +93,8 @@ class Opening:
     asks for this call, so it does not keep the others out (P241)."""
     labels: Labels = NO_LABELS
     """The tags and the group that the caller gives the run."""
+    claimed: Preclaimed | None = None
+    """The claim of this run, if it was made together with those of others (P308)."""
     is_single: bool = False
     """The run consists of one call. Its first commit is also its claim, and the commit of the
     outcome is also its release (P300)."""
@@ -145,7 +124,7 @@ def claim(opening: Opening) -> Doing[Session]:
     """
     session = yield from take(opening)
     try:
-        yield from look_around(session)
+        yield from look_around(session, opening.claimed)
         yield from tampered.look_at_seals(session)
         yield from restored.hold_if_copied(session)
         yield from reconcile.reconcile_all(session, for_all=not opening.joins)
@@ -171,17 +150,29 @@ def take(opening: Opening) -> Doing[Session]:
     check_id(opening.run_id, what="The run id")
     heed_variable()
     holder = yield Read(lambda store: store.holder())
+    if opening.claimed is not None:
+        one = opening.claimed.one
+        assert one.run is not None
+        run = one.run
+        if events.listeners:
+            traceparent = _tell_of_opening(opening, run)
+            try:
+                run = yield from store_trace(run, traceparent)
+            except BaseException:
+                _tell_lost(opening.host, run.workflow_id)
+                raise
+        return _session(opening, holder, one.found, run, opening.claimed.taken())
     deadline = opening.host.clock.now() + opening.wait_seconds
-    driving = _drive_here(holder, opening.run_id)
+    driving = drive_here(holder, opening.run_id)
     if driving is None:
         # A driver that was ended by an interrupt may still exist as garbage.
         gc.collect()
-    while (driving := driving or _drive_here(holder, opening.run_id)) is None:
+    while (driving := driving or drive_here(holder, opening.run_id)) is None:
         yield from _wait_or_refuse(opening, deadline, holder, since=None, here=True)
     try:
         return (yield from _claim_in_store(opening, holder, deadline, driving))
     except BaseException:
-        _stop_driving_here(holder, opening.run_id)
+        stop_driving_here(holder, opening.run_id)
         raise
 
 
@@ -223,34 +214,81 @@ def _claim_in_store(
         claimed = _claimed(run, opening, holder, now)
         after = None if run is None else run.epoch
         graph = opening.begins.graph if run is None and opening.begins is not None else None
-        claims = Claim(claimed, after, now, left)
+        traceparent = None
+        if events.listeners:
+            traceparent = _tell_of_opening(opening, claimed)
+            claimed = replace(claimed, traceparent=traceparent or claimed.traceparent)
+        claims = Claim(claimed, after, now, left, traceparent)
         unclaimed = claims if run is None and opening.is_single else None
         try:
             if unclaimed is None:
                 yield Write(Commit(workflow_id=run_id, claim=claims, graph=graph))
-        except Outdated:
-            continue
-        return Session(
-            host=opening.host,
-            run=claimed,
-            holder=holder,
-            find_tool=opening.find_tool,
-            patience_seconds=opening.patience_seconds,
-            found=run,
-            policies=opening.policies,
-            cadence=opening.cadence,
-            lists_tools=opening.lists_tools,
-            told_to_stop=opening.told_to_stop,
-            joins=opening.joins,
-            driving=driving,
-            hosted=Hosted(opening.until, opening.is_single, unclaimed),
-        )
+        except BaseException as error:
+            _tell_lost(opening.host, run_id)
+            if isinstance(error, Outdated):
+                continue
+            raise
+        return _session(opening, holder, run, claimed, driving, unclaimed)
 
 
-def look_around(session: Session) -> Doing[None]:
-    """Find out what there is to reconcile. A run that this claim created has nothing."""
+def _session(
+    opening: Opening,
+    holder: HolderRecord,
+    found: RunRecord | None,
+    claimed: RunRecord,
+    driving: object | None,
+    unclaimed: Claim | None = None,
+) -> Session:
+    return Session(
+        host=opening.host,
+        run=claimed,
+        holder=holder,
+        find_tool=opening.find_tool,
+        patience_seconds=opening.patience_seconds,
+        found=found,
+        policies=opening.policies,
+        cadence=opening.cadence,
+        lists_tools=opening.lists_tools,
+        told_to_stop=opening.told_to_stop,
+        joins=opening.joins,
+        driving=driving,
+        hosted=Hosted(opening.until, opening.is_single, unclaimed),
+    )
+
+
+def _tell_of_opening(opening: Opening, claimed: RunRecord) -> str | None:
+    """Report that a run is about to be claimed. Return the trace context of the opening."""
+    carrier: dict[str, str] = {}
+    events.tell(
+        events.RunOpening(
+            ledger=opening.host.store.location,
+            run_id=claimed.workflow_id,
+            epoch=claimed.epoch,
+            graph=claimed.graph_id,
+            is_agent=opening.lists_tools,
+            caused_by=claimed.traceparent,
+            carrier=carrier,
+        ),
+        opening.host.store,
+    )
+    return carrier.get("traceparent")
+
+
+def _tell_lost(host: Host, run_id: str) -> None:
+    if events.listeners:
+        events.tell(events.RunLost(ledger=host.store.location, run_id=run_id), host.store)
+
+
+def look_around(session: Session, claimed: Preclaimed | None = None) -> Doing[None]:
+    """Find out what there is to reconcile. A run that this claim created has nothing.
+
+    ``claimed``: a claim that has found it out itself.
+    """
     now, words, standing = session.clock.now(), cancelled.words_left(), Standing()
-    if session.found is not None:
+    if claimed is not None:
+        now, words = session.run.claimed_at or now, claimed.words
+        standing = claimed.one.standing
+    elif session.found is not None:
         standing = yield Read(lambda store: store.standing(session.run_id))
     session.stands(standing, looked_for_word=None if standing.events else (now, words))
 
@@ -381,8 +419,11 @@ def release(
             return
         while (yield from _release_as_it_is(session, error, failure)) is None:
             continue
+    except BaseException:
+        _tell_lost(session, session.run_id)
+        raise
     finally:
-        _stop_driving_here(session.holder, session.run_id)
+        stop_driving_here(session.holder, session.run_id)
 
 
 def put_back(session: Session) -> Doing[None]:
@@ -398,10 +439,23 @@ def put_back(session: Session) -> Doing[None]:
         let_go(session)
 
 
+def wait_for(session: Session, wait: Wait) -> Doing[None]:
+    """Release a run in which nothing was done, until a time.
+
+    Durable: when this returns.
+    """
+    update = RunUpdate(RunStatus.WAITING, session.clock.now(), release=True, waits=(wait,))
+    try:
+        yield from session.commit(run=update)
+    finally:
+        let_go(session)
+
+
 def let_go(session: Session) -> None:
     """Stop driving the run in this process. The ledger already has the rest."""
     session.close()
-    _stop_driving_here(session.holder, session.run_id)
+    stop_driving_here(session.holder, session.run_id)
+    _tell_lost(session, session.run_id)
 
 
 def _release(
@@ -411,9 +465,13 @@ def _release(
     *,
     waits: tuple[Wait, ...] = (),
     reviews: tuple[ReviewWrite, ...] = (),
+    unless_blocked: bool = False,
 ) -> Doing[None]:
     update = RunUpdate(status, session.clock.now(), failure, release=True, waits=waits)
-    yield from session.commit(calls=tuple(session.unrecorded.values()), run=update, reviews=reviews)
+    calls = tuple(session.unrecorded.values())
+    yield from session.commit(
+        calls=calls, run=update, reviews=reviews, unless_blocked=unless_blocked
+    )
     if said.is_heard():
         head = yield Read(lambda store: store.load_head(session.run_id))
         said.say(said.about_run(session, status, waits, head=head), session.store)
@@ -446,8 +504,16 @@ def _release_as_it_is(
     elif status is RunStatus.ABORTED:
         waits = ()
         unneeded = _unanswerable(reviews, session.clock.now())
+    # The claim found no review, so they were not read again. The commit notices one that another
+    # process has opened since.
+    careful = session.found is not None and not session.may_have_reviews and status in _ENDS
     try:
-        yield from _release(session, status, failure, waits=waits, reviews=unneeded)
+        yield from _release(
+            session, status, failure, waits=waits, reviews=unneeded, unless_blocked=careful
+        )
+    except Blocked:
+        session.note_review()
+        return None
     except Outdated:
         if not unneeded:
             raise
@@ -531,31 +597,3 @@ def _unanswerable(reviews: Sequence[Review], now: float) -> tuple[ReviewWrite, .
         for review in reviews
         if review.kind.asks_first
     )
-
-
-def _drive_here(holder: HolderRecord, run_id: str) -> Driving | None:
-    """Register the only driver of a run in this process. None: there is one already.
-
-    The store cannot tell two drivers of one process apart.
-    """
-    with _driven_guard:
-        key = (holder.holder_id, run_id)
-        if key in _driven:
-            return None
-        driving = Driving()
-        _driven[key] = driving
-        return driving
-
-
-def is_driven_here(holder: HolderRecord, run_id: str) -> bool:
-    """Whether this process drives a run, even if it only waits for the last attempt to end.
-
-    This is true from before the claim is written until the release is written.
-    """
-    with _driven_guard:
-        return (holder.holder_id, run_id) in _driven
-
-
-def _stop_driving_here(holder: HolderRecord, run_id: str) -> None:
-    with _driven_guard:
-        _driven.pop((holder.holder_id, run_id), None)

@@ -13,8 +13,8 @@ from typing import Final, Protocol
 from nottwice.engine import events
 from nottwice.engine.events import Event
 from nottwice.model.call import CallIdentity, CallRow
-from nottwice.model.printable import one_line
-from nottwice.model.records import frozen_record
+from nottwice.model.data.printable import one_line
+from nottwice.model.data.records import frozen_record
 from nottwice.model.run import RunStatus, StepRecord, StepStatus, Wait
 from nottwice.store.interface import Store
 
@@ -84,7 +84,7 @@ class Said(Event):
 
 def is_heard() -> bool:
     """Whether anything listens. If not, messages are not even built."""
-    return log.isEnabledFor(logging.INFO) or bool(events.listeners)
+    return log.isEnabledFor(logging.INFO) or events.hear_decisions
 
 
 def say(said: Said, store: Store) -> None:

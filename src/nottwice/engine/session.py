@@ -30,9 +30,8 @@ from nottwice.model.call import (
     CallRow,
     CallStatus,
 )
+from nottwice.model.data.records import frozen_record
 from nottwice.model.decision import Action
-from nottwice.model.openings import Savings
-from nottwice.model.records import frozen_record
 from nottwice.model.review import AuditEntry, Evidence
 from nottwice.model.run import (
     Fence,
@@ -41,6 +40,7 @@ from nottwice.model.run import (
     RunStatus,
     Standing,
 )
+from nottwice.model.runs.openings import Savings
 from nottwice.model.saving.cadence import AT_EFFECTS, Cadence
 from nottwice.model.sealing.keyring import Key
 from nottwice.model.tool import Tool
@@ -136,6 +136,7 @@ class Session:
         self.driver = host.driver
         self.policies = host.policies if policies is None else policies
         self.keys = host.keys
+        self.limits = host.limits
         self.run = run
         self.found = found
         """The run as it was before the claim. None: it did not exist."""
@@ -161,8 +162,9 @@ class Session:
         doubting."""
         self.may_have_reviews = found is not None
         """Whether a person may have been asked something, before this claim or since."""
-        self.expects_new = False
-        """Whether the last call that was looked up was new. If so, the next one probably is too."""
+        self.expects_new = found is not None and found.epoch == 0
+        """Whether the last call that was looked up was new. If so, the next one probably is too. In
+        a run that no process has opened before, every call is."""
         self.secret_key: Key | None = None
         """The key of this run, once it was needed; see ``secret_key.py``."""
         self.tools = ToolsMet(host.store)
@@ -186,6 +188,7 @@ class Session:
     def stands(self, standing: Standing, *, looked_for_word: tuple[float, int] | None) -> None:
         """Set what there is to reconcile. After that the run can continue."""
         self.standing = standing
+        self.may_have_reviews = standing.reviews
         self._ordinals = itertools.count(standing.last_ordinal + 1)
         self.looked_for_word = looked_for_word
 

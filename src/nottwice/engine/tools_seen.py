@@ -12,7 +12,7 @@ import weakref
 from nottwice.errors import NottwiceError
 from nottwice.model import values
 from nottwice.model.tool import OWN_PREFIX, Tool
-from nottwice.model.tool_record import ToolRecord
+from nottwice.model.tools.tool_record import ToolRecord
 from nottwice.store.interface import Store
 
 log = logging.getLogger("nottwice")

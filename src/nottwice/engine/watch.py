@@ -28,7 +28,7 @@ from typing import Any
 
 from nottwice.engine.session import current_attempt, current_scope
 from nottwice.errors import UndeclaredEffect, UsageError
-from nottwice.model.waiver import SPELLING, read_waivers
+from nottwice.model.tools.waiver import SPELLING, read_waivers
 
 VARIABLE = "NOTTWICE_WATCH"
 MODES = ("warn", "error")

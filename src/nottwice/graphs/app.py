@@ -27,10 +27,12 @@ from nottwice.graphs.running import (
 from nottwice.graphs.undeployed import parking, version_mismatch
 from nottwice.guard.check.importing import check_not_importing
 from nottwice.guard.ledger import Ledger, ledger_of
+from nottwice.guard.settings.notifying import NotifySource, find_notify
 from nottwice.guard.settings.policies import Policies, joined, read_policies
 from nottwice.model.graphs.graph import split_graph_id
-from nottwice.model.labels import read_labels
 from nottwice.model.run import RunRecord, RunStatus
+from nottwice.model.runs.labels import read_labels
+from nottwice.model.runs.limits import Limit
 from nottwice.model.tool import Duration
 from nottwice.store.interface import Store
 
@@ -42,7 +44,10 @@ class App:
     that takes a name. Without it, migration is not possible. ``policy`` is a function, or several,
     that sees every call before it is made and may refuse it. The policies of the ledger apply too.
     The app's graphs refuse to run where its policy would be bypassed, so pass the app:
-    ``graph.run(..., store=app)``.
+    ``graph.run(..., store=app)``. ``limits`` are kept by all processes that advance its runs
+    together: how many calls of a tool, or runs of a graph or with a tag, are in progress at the
+    same time, or begin in a time. ``notify``: who is told of reviews and
+    failures, as for ``nt.Ledger``.
     """
 
     def __init__(
@@ -52,6 +57,8 @@ class App:
         store: str | Path | Ledger | Store | None = None,
         admins: Admins = None,
         policy: Policies = None,
+        limits: Iterable[Limit] = (),
+        notify: NotifySource = None,
     ) -> None:
         if isinstance(graphs, Graph):
             raise UsageError(
@@ -60,9 +67,15 @@ class App:
         self.graphs = tuple(graphs)
         self.store = store
         self.admins = read_admins(admins)
+        self.notify = notify
         of_ledger = store.policies if isinstance(store, Ledger) else ()
         self.policies = joined(of_ledger, read_policies(policy))
         """The policies that are asked before every call, whichever ledger is used."""
+        self.limits = tuple(limits)
+        """What all processes that advance its runs keep together."""
+        for limit in self.limits:
+            if not isinstance(limit, Limit):
+                raise UsageError(f"App(limits=...) takes nt.Limit, and {limit!r} is none.")
         self._versions_checked = False
         seen: dict[str, Graph[Any]] = {}
         for graph in self.graphs:
@@ -89,7 +102,16 @@ class App:
 
     def open_ledger(self, *, create: bool = True) -> Ledger:
         """Open the app's ledger. With ``create=False``, raise NoLedger if it does not exist."""
-        return ledger_of(self.store, create=create).with_policies(self.policies)
+        ledger = ledger_of(self.store, create=create).with_policies(self.policies)
+        if self.limits and not ledger.store.keeps_limits:
+            raise UsageError(
+                f"The app has limits, and the ledger {ledger.location} cannot keep them. Nothing "
+                "was started. Use SQLite or PostgreSQL (store='agent.db'), or leave limits= out."
+            )
+        ledger = ledger.with_limits(self.limits)
+        if self.notify is not None:
+            ledger.notify = find_notify(self.notify, ledger.store, ledger.clock)
+        return ledger
 
     def run(self, graph: str, run_id: str, input: Any = None, **options: Any) -> Outcome[Any]:
         """Start a run, resume it, or return its finished result (see ``Graph.run``)."""
@@ -244,7 +266,10 @@ class App:
         return max(versions, key=lambda graph: graph.version)
 
     def graph_of(self, run: RunRecord) -> Graph[Any]:
-        """Return the deployed graph that may resume a run: its version, or a later patch of it."""
+        """Return the deployed graph that resumes a run: the newest patch of its minor version.
+
+        It may be an earlier patch than the run began with: patches differ in bodies only (V5).
+        """
         fitting = self.fitting(run)
         if fitting is None:
             raise version_mismatch(run, self.deployed(run), store=self.ledger.store)

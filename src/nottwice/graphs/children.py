@@ -44,11 +44,11 @@ from nottwice.model.call import (
     StoredResult,
     check_id,
 )
+from nottwice.model.data.shapes import checked, not_believed
 from nottwice.model.failure import Failure, FailureClass, is_ledger_trouble
 from nottwice.model.graphs.graph import split_graph_id
 from nottwice.model.replay_class import ReplayClass
 from nottwice.model.run import RunRecord, RunStatus, Wait, WaitKind
-from nottwice.model.shapes import checked, not_believed
 from nottwice.store.interface import CallWrite
 
 S = TypeVar("S")

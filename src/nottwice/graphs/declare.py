@@ -28,6 +28,7 @@ from nottwice.guard.frames import shows_one_frame
 from nottwice.guard.ledger import AnyStore, ledger_of
 from nottwice.model import values
 from nottwice.model.call import check_id
+from nottwice.model.data.records import frozen_record
 from nottwice.model.graphs.drawing import mermaid
 from nottwice.model.graphs.fingerprint import Fingerprint
 from nottwice.model.graphs.graph import (
@@ -39,8 +40,7 @@ from nottwice.model.graphs.graph import (
     define,
     parse_version,
 )
-from nottwice.model.labels import read_labels
-from nottwice.model.records import frozen_record
+from nottwice.model.runs.labels import read_labels
 from nottwice.model.saving.cadence import Checkpoints, read_cadence
 from nottwice.model.saving.changes import Change
 from nottwice.model.tool import Duration

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from typing import Any
 
-from nottwice.engine import ownership
+from nottwice.engine import events, ownership
 from nottwice.engine.drivers import drive
+from nottwice.engine.traces import traceparent
 from nottwice.errors import RunBusy, UsageError
 from nottwice.graphs.binding import check_unchanged
 from nottwice.graphs.running import Runnable
@@ -22,12 +23,14 @@ from nottwice.guard.ledger import Ledger
 from nottwice.model import values
 from nottwice.model.call import check_id
 from nottwice.model.graphs.graph import split_graph_id
-from nottwice.model.labels import NO_LABELS, Labels, check_group
 from nottwice.model.run import GraphRecord, RunRecord, RunStatus
+from nottwice.model.runs.labels import NO_LABELS, Labels, check_group
 from nottwice.store.interface import Claim, Commit, Outdated, check_not_removed
 
 MOST_AT_ONCE = 256
 """How many new runs share one commit."""
+MOST_ASKED = 2_000
+"""How many runs are looked up by one query."""
 
 
 def enqueue(
@@ -51,11 +54,13 @@ def enqueue(
             return retry and _requeue(ledger, known)
         first = graph.state.first(given)
         check_unchanged(ledger.store, graph)
+        commit = _commit(ledger, graph, run_id, first, labels)
         try:
-            ledger.store.commit(_commit(ledger, graph, run_id, first, labels))
+            ledger.store.commit(commit)
         except Outdated:
             # Another process has just enqueued it.
             continue
+        _tell(ledger, commit)
         return True
 
 
@@ -76,18 +81,24 @@ def enqueue_all(
     new = dict(_new(ledger, graph, inputs, labels))
     check_unchanged(ledger.store, graph)
     waiting, written = list(new.items()), 0
-    while waiting:
-        batch, waiting = waiting[:MOST_AT_ONCE], waiting[MOST_AT_ONCE:]
-        futures: list[tuple[str, Future[None]]] = [
-            (run_id, ledger.store.commit_soon(_commit(ledger, graph, run_id, first, labels)))
-            for run_id, first in batch
+    for start in range(0, len(waiting), MOST_AT_ONCE):
+        # All are made before the first is committed, so that they share a transaction.
+        batch = [
+            _commit(ledger, graph, run_id, first, labels)
+            for run_id, first in waiting[start : start + MOST_AT_ONCE]
         ]
-        for run_id, future in futures:
+        futures: list[tuple[Commit, Future[None]]] = [
+            (commit, ledger.store.commit_soon(commit)) for commit in batch
+        ]
+        for commit, future in futures:
+            run_id = commit.workflow_id
             try:
                 future.result()
-                written += 1
             except Outdated:
                 written += enqueue(ledger, graph, run_id, inputs[run_id], labels=labels)
+                continue
+            written += 1
+            _tell(ledger, commit)
     if retry:
         known = map(ledger.store.load_run, inputs.keys() - new.keys())
         written += sum(_requeue(ledger, run) for run in known if run is not None)
@@ -98,9 +109,14 @@ def _new(
     ledger: Ledger, graph: Runnable, inputs: Mapping[str, Any], labels: Labels
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the runs that do not exist yet, with the state that each starts with."""
-    for run_id, given in inputs.items():
+    for run_id in inputs:
         check_id(run_id, what="The run id")
-        known = ledger.store.load_run(run_id)
+    exist: dict[str, RunRecord] = {}
+    run_ids = list(inputs)
+    for start in range(0, len(run_ids), MOST_ASKED):
+        exist |= ledger.store.load_runs(run_ids[start : start + MOST_ASKED])
+    for run_id, given in inputs.items():
+        known = exist.get(run_id)
         if known is None:
             yield run_id, graph.state.first(given)
         else:
@@ -122,9 +138,16 @@ def _commit(
         input_json=values.encode(first),
         tags=labels.tags,
         group=labels.group,
+        traceparent=traceparent(),
     )
     recorded = GraphRecord(graph.id, graph.record_json, now)
     return Commit(workflow_id=run_id, claim=Claim(record), graph=recorded)
+
+
+def _tell(ledger: Ledger, commit: Commit) -> None:
+    """Tell the listeners of this process that a run is ready, as the outbox tells others (P303)."""
+    if events.listeners:
+        events.tell_of_commit(commit, ledger.store)
 
 
 def _requeue(ledger: Ledger, known: RunRecord) -> bool:

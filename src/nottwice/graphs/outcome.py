@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from typing import Any, Generic, Literal, TypeVar, cast
 
 from nottwice.model.call import child_node
+from nottwice.model.data.records import frozen_record
 from nottwice.model.failure import Failure
 from nottwice.model.graphs.graph import GraphDefinition
 from nottwice.model.graphs.position import around
-from nottwice.model.places import was_left
-from nottwice.model.records import frozen_record
 from nottwice.model.review import Review
 from nottwice.model.run import LastVisit, RunRecord, StepRecord, StepStatus, Wait
+from nottwice.model.runs.places import was_left
 
 S = TypeVar("S")
 _BRANCH = re.compile(r"^/\[\d+\]/")

@@ -10,7 +10,7 @@ from nottwice.engine.host import Host
 from nottwice.graphs.outcome import Status, status_text
 from nottwice.graphs.readiness import can_go_on
 from nottwice.graphs.running import open_reviews
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.review import Review
 from nottwice.model.run import RunRecord, Wait, WaitKind
 from nottwice.store.interface import Store

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from nottwice.errors import InvalidGraph
 from nottwice.model import values
+from nottwice.model.data.shapes import not_believed
 from nottwice.model.graphs.fingerprint import Fingerprint
 from nottwice.model.graphs.graph import GraphDefinition
 from nottwice.model.run import GraphRecord
-from nottwice.model.shapes import not_believed
 
 
 def recorded_definition(record: GraphRecord) -> GraphDefinition:

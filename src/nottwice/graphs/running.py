@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from nottwice.engine import ownership
 from nottwice.engine.advance import Advanced, GraphCode, NodeCode, conduct
 from nottwice.engine.asks import Doing, Pause, Read
+from nottwice.engine.driven import Preclaimed, give_back
 from nottwice.engine.drivers import drive, drive_async, loop_is_running
 from nottwice.engine.host import Host
 from nottwice.errors import (
@@ -30,11 +31,11 @@ from nottwice.guard import registry
 from nottwice.guard.ledger import Ledger
 from nottwice.model import values
 from nottwice.model.call import check_id
+from nottwice.model.data.records import frozen_record
 from nottwice.model.graphs.graph import GraphDefinition, split_graph_id
-from nottwice.model.labels import NO_LABELS, Labels, check_group
-from nottwice.model.records import frozen_record
 from nottwice.model.review import MIGRATE, Review
 from nottwice.model.run import GraphRecord, RunRecord, RunStatus
+from nottwice.model.runs.labels import NO_LABELS, Labels, check_group
 from nottwice.model.saving.cadence import Cadence
 from nottwice.model.saving.frozen import thaw
 from nottwice.model.saving.image import load_image
@@ -80,6 +81,8 @@ class Asked:
     """Release the run after this many nodes."""
     labels: Labels = NO_LABELS
     """The tags and the group that the caller gives the run."""
+    claimed: Preclaimed | None = None
+    """The claim of the run, if it was made together with those of others (P308)."""
 
     def acquire_seconds(self) -> float:
         return timeout_seconds(self.acquire_timeout, what="acquire_timeout")
@@ -182,10 +185,26 @@ def advancing(host: Host, asked: Asked) -> Doing[Advanced]:
 
     For workers and other schedulers, which advance many runs and need no outcomes.
     """
-    run_id, where = asked.run_id, host.store.location
+    claimed = asked.claimed
+    if claimed is None:
+        return (yield from _advancing(host, asked))
+    try:
+        left = yield from _advancing(host, asked)
+    except GeneratorExit:
+        raise
+    except BaseException:
+        if not claimed.is_taken:
+            # Whatever kept the driver from starting: nothing was done, so another may.
+            yield from give_back(host, claimed.one)
+        raise
+    return left
+
+
+def _advancing(host: Host, asked: Asked) -> Doing[Advanced]:
+    run_id, where, claimed = asked.run_id, host.store.location, asked.claimed
     check_policed(host.policies, asked.graph, run_id)
     while True:
-        known: RunRecord | None = yield load(run_id)
+        known: RunRecord | None = claimed.one.found if claimed else (yield load(run_id))
         if known is None:
             raise UnknownRun(f"There is no run {run_id!r} in {where}. Nothing was done.")
         if known.status is RunStatus.ABORTED:
@@ -225,6 +244,7 @@ def _advance(
         bound=bound,
         told_to_stop=asked.told_to_stop,
         labels=asked.labels,
+        claimed=asked.claimed,
     )
     plan = GraphCode(
         graph=graph.definition(),

@@ -25,7 +25,7 @@ from nottwice.graphs.parts import parts_of
 from nottwice.guard.plain_data.codec import Codec
 from nottwice.guard.plain_data.typed_form import build_adapter, explain, restore
 from nottwice.model import values
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.saving.frozen import (
     FrozenDict,
     FrozenList,

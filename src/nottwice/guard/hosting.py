@@ -1,20 +1,23 @@
 """What does a program ask of a ledger that hosts calls for others? One call, and what is new.
 
 A host is what runs the work: a workflow engine, a queue, a scheduler. ``once`` makes one call as a
-run of its own (P300). ``notices`` says what has happened in other processes (P303).
+run of its own (P300). ``notices`` says what has happened in other processes (P303), and
+``take_notices`` shares the work of passing it on (P332).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import uuid
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
+from nottwice.engine.clock import Clock
 from nottwice.engine.host import Host, Policy
 from nottwice.errors import UsageError
 from nottwice.guard.settings.policies import Policies, read_policies
 from nottwice.model import values
-from nottwice.model.notices import NOTICE_KINDS, NoticeRecord
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
+from nottwice.model.runs.notices import NOTICE_KINDS, NoticeRecord
 from nottwice.model.tool import Duration, parse_duration, timeout_seconds
 from nottwice.store.interface import Store
 
@@ -23,7 +26,9 @@ if TYPE_CHECKING:
     from nottwice.guard.attached.spec import Body
     from nottwice.guard.once import Once
 
-NoticeKind = Literal["review_opened", "review_decided", "run_ready", "run_over"]
+NoticeKind = Literal[
+    "review_opened", "review_decided", "review_old", "run_ready", "run_over", "run_failed"
+]
 
 
 @frozen_record(frozen=True, slots=True)
@@ -35,7 +40,8 @@ class Notice:
     kind: NoticeKind
     """``review_opened``: a person is asked. ``review_decided``: a person has decided.
     ``run_ready``: something has arrived that the run may have waited for. ``run_over``: the run has
-    completed, failed or was aborted."""
+    completed, failed or was aborted. ``run_failed``: it has failed, besides ``run_over``.
+    ``review_old``: a sender of notifications found a review open for too long."""
     run_id: str
     at: float
     """When it happened, in seconds since the epoch, by the clock of the process that did it."""
@@ -46,11 +52,27 @@ class Notice:
         return f"<Notice {self.kind} of run {self.run_id!r}>"
 
 
+@frozen_record(frozen=True, slots=True)
+class TakenNotice:
+    """A notice that is yours until its lease runs out: ``ledger.take_notices()``."""
+
+    notice: Notice
+    tries: int
+    """How often it was taken, this time included."""
+    until: float
+    """When the lease runs out, in seconds since the epoch. On PostgreSQL by the server's clock."""
+    taken_by: str
+    """The id of this taking."""
+
+
 class _Ledger(Protocol):
     """What the rest of a ledger provides."""
 
     @property
     def store(self) -> Store: ...
+
+    @property
+    def clock(self) -> Clock: ...
 
     def with_policies(self, policies: tuple[Policy, ...]) -> Host: ...
 
@@ -124,13 +146,64 @@ class Hosting:
         differ and a commit takes a moment: ask again from a minute before the newest notice that
         you have, and skip the ids that you know. Notices are removed with their runs.
         """
-        if kind is not None and kind not in NOTICE_KINDS:
-            raise UsageError(
-                f"{kind!r} is not a kind of notice. Nothing was read. Give one of: "
-                f"{', '.join(NOTICE_KINDS)}."
-            )
+        if kind is not None:
+            _check_kind(kind)
         found = self._as_ledger().store.notices(since=since, run=run_id)
         return (_notice(one) for one in found if kind in (None, one.kind))
+
+    def take_notices(
+        self,
+        kinds: Collection[NoticeKind] = NOTICE_KINDS,
+        *,
+        lease: Duration = "60s",
+        limit: int = 100,
+    ) -> list[TakenNotice]:
+        """Take notices to pass them on, oldest first. No other taker gets them while it lasts.
+
+        Acknowledge each with ``acknowledge_notices`` when it is passed on, or return it. If neither
+        comes before ``lease`` is over, because this process died, the next taker gets it: at least
+        once, with the same ``notice.id``. All takers of a ledger share its notices, and so does
+        ``notify``, for the kinds that it sends. Durable: when it returns.
+        """
+        for kind in kinds:
+            _check_kind(kind)
+        seconds, by = parse_duration(lease, what="lease"), uuid.uuid4().hex
+        ledger = self._as_ledger()
+        taken = ledger.store.take_notices(
+            by=by, kinds=kinds, now=ledger.clock.now(), lease_seconds=seconds, limit=limit
+        )
+        return [TakenNotice(_notice(one), one.tries, one.leased_until or 0.0, by) for one in taken]
+
+    def acknowledge_notices(self, *taken: TakenNotice) -> int:
+        """Say that notices were passed on: no taker gets them again.
+
+        Returns how many were still yours. The rest was taken by another process after the lease ran
+        out, and is passed on twice. Durable: when it returns.
+        """
+        return self._settle(taken, retry_seconds=None, problem=None)
+
+    def return_notices(
+        self, *taken: TakenNotice, retry_in: Duration = "10s", problem: str | None = None
+    ) -> int:
+        """Return notices that you could not pass on. After ``retry_in`` they can be taken again.
+
+        ``problem``: why, in your words. Returns how many were still yours.
+        Durable: when it returns.
+        """
+        seconds = parse_duration(retry_in, what="retry_in")
+        return self._settle(taken, retry_seconds=seconds, problem=problem)
+
+    def _settle(
+        self, taken: Sequence[TakenNotice], *, retry_seconds: float | None, problem: str | None
+    ) -> int:
+        ledger, settled = self._as_ledger(), 0
+        for by in sorted({one.taken_by for one in taken}):
+            ids = [one.notice.id for one in taken if one.taken_by == by]
+            done = ledger.store.settle_notices(
+                ids, by=by, now=ledger.clock.now(), retry_seconds=retry_seconds, problem=problem
+            )
+            settled += len(done)
+        return settled
 
     def _as_ledger(self) -> _Ledger:
         return cast("_Ledger", self)
@@ -159,7 +232,16 @@ class Hosting:
         )
 
 
+def _check_kind(kind: str) -> None:
+    if kind not in NOTICE_KINDS:
+        raise UsageError(
+            f"{kind!r} is not a kind of notice. Nothing was read. Give one of: "
+            f"{', '.join(NOTICE_KINDS)}."
+        )
+
+
 def _notice(one: NoticeRecord) -> Notice:
     kind = cast("NoticeKind", one.kind)
     about = values.decode_object(one.payload_json)
-    return Notice(one.notice_id, kind, one.workflow_id, one.created_at, about)
+    run_id = about.pop("parent", one.workflow_id)
+    return Notice(one.notice_id, kind, run_id, one.created_at, about)

@@ -6,17 +6,18 @@ that concurrent runs share their commits.
 
 from __future__ import annotations
 
+import copy
 import functools
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from nottwice.engine.clock import Clock, SystemClock
 from nottwice.engine.drivers import USUAL
-from nottwice.engine.events import Listener, listen
+from nottwice.engine.events import Event, Listener, listen
 from nottwice.engine.host import Driver, FindKeys, Policy
 from nottwice.errors import StoreError, UnknownRun, UsageError
 from nottwice.guard.attached import joining
@@ -26,6 +27,7 @@ from nottwice.guard.hosting import Hosting
 from nottwice.guard.run import Run
 from nottwice.guard.sending import tell
 from nottwice.guard.settings.keyring import KeySource, find_keyring
+from nottwice.guard.settings.notifying import NotifySource, find_notify
 from nottwice.guard.settings.policies import Policies, joined, read_policies
 from nottwice.guard.settings.project import DEFAULT_STORE as DEFAULT_STORE
 from nottwice.guard.settings.project import project_text
@@ -33,14 +35,16 @@ from nottwice.guard.stand_ins import current_stand_in
 from nottwice.guard.upkeep import on_record
 from nottwice.guard.upkeep.on_record import RecordedCall, RecordedRun, recorded_runs
 from nottwice.model.graphs.graph import parse_version
-from nottwice.model.labels import read_labels
 from nottwice.model.run import RunRecord
+from nottwice.model.runs.labels import read_labels
+from nottwice.model.runs.limits import Limit
 from nottwice.model.saving.cadence import Cadence, Checkpoints, read_cadence
 from nottwice.model.sealing.keyring import Keyring
 from nottwice.model.sealing.seal import Seals
 from nottwice.model.tool import Duration, parse_duration, timeout_seconds
-from nottwice.store import registry, whereabouts
+from nottwice.store import registry
 from nottwice.store.interface import Store
+from nottwice.store.machine import whereabouts
 from nottwice.store.memory import MemoryStore
 from nottwice.store.postgres.place import is_postgres
 from nottwice.store.sqlite.store import SqliteStore
@@ -75,7 +79,9 @@ class Ledger(Hosting):
     ``policy``: one or more functions that see every call before it is made, and may refuse it.
     ``key``: the text of a key, its bytes, or a function that returns either; else
     ``NOTTWICE_KEY``, ``NOTTWICE_KEY_FILE``, or ``key_file`` under ``[tool.nottwice]`` in
-    pyproject.toml. ``clock`` replaces the real time, in tests.
+    pyproject.toml. ``notify``: who is told of reviews and failures, ``nt.Notify(...)``; else
+    ``[tool.nottwice.notify]`` in pyproject.toml; False: no one. ``clock`` replaces the real time,
+    in tests.
     """
 
     @shows_one_frame
@@ -88,15 +94,20 @@ class Ledger(Hosting):
         policy: Policies = None,
         key: KeySource = None,
         driver: Driver = USUAL,
+        notify: NotifySource = None,
     ) -> None:
         self._clock = clock or SystemClock()
         self._store = _opened(store, now=self._clock.now, create=create, key=key)
         self._driver = driver
         self.policies = read_policies(policy)
         """The policies that are asked before every call of its runs (L9)."""
+        self.limits: tuple[Limit, ...] = ()
+        """The limits that its runs and their calls keep; see ``nt.App``."""
         self._key = key
         self._keys_of: Ledger | None = None
         """The ledger that finds the keys, if this one is only a copy with other policies."""
+        self.notify = find_notify(notify, self._store, self._clock)
+        """Who is told of what happens in it, and how; None if no one is."""
 
     @property
     def store(self) -> Store:
@@ -189,17 +200,35 @@ class Ledger(Hosting):
         if asked == self.policies:
             return self
         made = Ledger(
-            self._store, clock=self._clock, policy=asked, key=self._key, driver=self._driver
+            self._store,
+            clock=self._clock,
+            policy=asked,
+            key=self._key,
+            driver=self._driver,
+            notify=self.notify or False,
         )
         made._keys_of = self._keys_of or self
+        made.limits = self.limits
         return made
 
-    def on(self, listener: Listener) -> Callable[[], None]:
+    def with_limits(self, limits: tuple[Limit, ...]) -> Ledger:
+        """Return the same ledger with these limits in addition."""
+        if set(limits) <= set(self.limits):
+            return self
+        made = copy.copy(self)
+        made._keys_of = self._keys_of or self
+        made.limits = (*self.limits, *(one for one in limits if one not in self.limits))
+        return made
+
+    def on(
+        self, listener: Listener, *, kinds: Collection[type[Event]] | None = None
+    ) -> Callable[[], None]:
         """Call ``listener`` with everything this process does in this ledger, from now on.
 
-        See ``nottwice.events`` for the events. Call the returned function to stop.
+        See ``nottwice.events`` for the events. ``kinds``: only these kinds, which costs less. Call
+        the returned function to stop.
         """
-        return listen(listener, of=self._store)
+        return listen(listener, of=self._store, kinds=kinds)
 
     def send(
         self,

@@ -37,9 +37,9 @@ from nottwice.guard.check.importing import check_not_importing
 from nottwice.guard.declare import call_async
 from nottwice.guard.frames import without_our_frames
 from nottwice.model.call import check_id
-from nottwice.model.labels import Labels
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.run import RunStatus
+from nottwice.model.runs.labels import Labels
 
 log = logging.getLogger("nottwice")
 _under_way: set[asyncio.Future[Any]] = set()

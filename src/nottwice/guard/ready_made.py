@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field
 from nottwice.guard.declare import tool
 from nottwice.guard.definition import DEFINITION
 from nottwice.model import values
-from nottwice.store.confined_files import check_relative
+from nottwice.store.machine.confined_files import check_relative
 
 WORKS_ON = "works_on"
 """An attribute of a function that says what it works on, if its code does not."""

@@ -30,7 +30,7 @@ from nottwice.guard.plain_data.results import MAX_RESULT_CHARACTERS
 from nottwice.guard.scopes import scope_of
 from nottwice.model import values
 from nottwice.model.call import CallIdentity, ResultKind, StoredResult, check_id
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.replay_class import ReplayClass
 from nottwice.model.tool import OWN_PREFIX, Tool
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import inspect
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from nottwice.engine.calls.requests import Request
 from nottwice.engine.session import Scope, current_scope
+from nottwice.engine.traces import trace_id
 from nottwice.errors import InvalidArguments, InvalidTool, NotInRun
 from nottwice.guard.arguments.binding import BoundArguments, Signature
 from nottwice.guard.arguments.changed import ChangeWatch
@@ -261,12 +261,3 @@ def _is_method(function: Callable[..., Any]) -> bool:
         )
     parameters = list(inspect.signature(function).parameters)
     return bool(parameters) and parameters[0] in ("self", "cls")
-
-
-def trace_id() -> str | None:
-    """Return the trace that this call belongs to, if the process traces at all (O3)."""
-    tracing = sys.modules.get("opentelemetry.trace")
-    if tracing is None:
-        return None
-    context = tracing.get_current_span().get_span_context()
-    return f"{context.trace_id:032x}" if context.is_valid else None

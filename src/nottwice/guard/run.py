@@ -12,7 +12,7 @@ from concurrent.futures import wait
 from types import TracebackType
 from typing import ParamSpec, TypeVar
 
-from nottwice.engine import ownership
+from nottwice.engine import bodies, events, ownership
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.drivers import drive, drive_async, loop_is_running
 from nottwice.engine.hiding import classify
@@ -27,8 +27,8 @@ from nottwice.guard.frames import without_our_frames
 from nottwice.model.call import check_id
 from nottwice.model.failure import Failure
 from nottwice.model.graphs.graph import Version
-from nottwice.model.labels import NO_LABELS, Labels, check_group
 from nottwice.model.run import RunStatus
+from nottwice.model.runs.labels import NO_LABELS, Labels, check_group
 from nottwice.model.saving.cadence import AT_EFFECTS, Cadence
 
 P = ParamSpec("P")
@@ -209,6 +209,8 @@ class Run:
     def _entered(self, session: Session) -> Run:
         self._session = session
         self._token = current_scope.set(Scope(session))
+        if events.listeners:
+            bodies.run_began(session)
         return self
 
     def _left(self) -> Session | None:
@@ -217,6 +219,8 @@ class Run:
         assert session is not None
         assert token is not None
         self._session = self._token = None
+        if events.listeners:
+            bodies.run_returned(session)
         try:
             current_scope.reset(token)
         except ValueError:

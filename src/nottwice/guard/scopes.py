@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from types import TracebackType
 from typing import Any, TypeVar
 
+from nottwice.engine import bodies, events
 from nottwice.engine.drivers import drive, drive_async, error_of, until_all_ended
 from nottwice.engine.hiding import classify
 from nottwice.engine.session import Scope, current_attempt, current_scope
@@ -71,7 +72,7 @@ class step(AbstractContextManager["step"], AbstractAsyncContextManager["step"]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        scope = self._left()
+        scope = self._left(error)
         if _is_over(error):
             drive(steps.close_step(scope, _failure(error, scope)), scope.session)
 
@@ -86,7 +87,7 @@ class step(AbstractContextManager["step"], AbstractAsyncContextManager["step"]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        scope = self._left()
+        scope = self._left(error)
         if _is_over(error):
             await drive_async(steps.close_step(scope, _failure(error, scope)), scope.session)
 
@@ -100,13 +101,17 @@ class step(AbstractContextManager["step"], AbstractAsyncContextManager["step"]):
     def _entered(self, scope: Scope) -> step:
         self._scope = scope
         self._token = current_scope.set(scope)
+        if events.listeners:
+            bodies.step_began(scope)
         return self
 
-    def _left(self) -> Scope:
+    def _left(self, error: BaseException | None) -> Scope:
         scope, token = self._scope, self._token
         assert scope is not None
         assert token is not None
         self._scope = self._token = None
+        if events.listeners:
+            bodies.step_returned(scope, error)
         try:
             current_scope.reset(token)
         except ValueError:

@@ -11,6 +11,7 @@ from typing import Any
 from nottwice.engine.asks import Doing, Read, Write
 from nottwice.engine.drivers import drive
 from nottwice.engine.host import Host
+from nottwice.engine.traces import traceparent
 from nottwice.errors import RunAborted, UsageError
 from nottwice.model import values
 from nottwice.model.call import check_id
@@ -40,6 +41,7 @@ def telling(
         json=values.encode(payload),
         sent_at=host.clock.now(),
         sent_by=check_id(by, what="The sender"),
+        traceparent=traceparent(),
     )
     run: RunRecord | None = yield Read(lambda store: store.load_run(event.workflow_id))
     check_not_removed(run)

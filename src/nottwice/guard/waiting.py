@@ -19,7 +19,7 @@ from nottwice.guard.plain_data.codec import Codec
 from nottwice.guard.recorded import numbered, own_tool, request_for
 from nottwice.guard.scopes import scope_of
 from nottwice.model import values
-from nottwice.model.asked import SIMPLE_TYPES, Question, check_options
+from nottwice.model.asking.asked import SIMPLE_TYPES, Question, check_options
 from nottwice.model.call import check_id
 from nottwice.model.tool import Duration, parse_duration
 

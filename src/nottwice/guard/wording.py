@@ -14,7 +14,7 @@ from typing import Any
 
 from nottwice.errors import InvalidTool
 from nottwice.guard.definition import place_of
-from nottwice.model.templates import KEY, MOST_TEMPLATE_CHARACTERS, parse_template
+from nottwice.model.tools.templates import KEY, MOST_TEMPLATE_CHARACTERS, parse_template
 
 _MOST_SUMMARY_CHARACTERS = 200
 

@@ -2,7 +2,8 @@
 
 ``verdict(error)`` says what a host does with an exception of nottwice. The modules
 ``nottwice.temporal``, ``nottwice.dbos``, ``nottwice.celery`` and ``nottwice.restate`` are made of
-it and of ``ledger.once``.
+it and of ``ledger.once``: a database that is restarted under a call, and a holder in another pid
+namespace, repeat nothing there either (P290).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import Literal
 
 from nottwice import errors
 from nottwice.engine.clock import SystemClock
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 
 What = Literal["later", "person", "give_up"]
 SOON_SECONDS = 1.0

@@ -22,7 +22,7 @@ from nottwice.langchain.questions import (
     question_about,
     review_of,
 )
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.review import ReviewStatus
 
 

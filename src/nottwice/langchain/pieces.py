@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from nottwice.errors import LedgerCorrupt
-from nottwice.model.records import light_record
+from nottwice.model.data.records import light_record
 
 Dump = Callable[[Any], tuple[str, bytes]]
 """Turns a value into the name of a format, and bytes."""

@@ -23,8 +23,8 @@ from nottwice.errors import (
     ResultNotKept,
     UsageError,
 )
-from nottwice.model.answers import MARK, read_answer
-from nottwice.model.records import frozen_record
+from nottwice.model.asking.answers import MARK, read_answer
+from nottwice.model.data.records import frozen_record
 from nottwice.model.tool import happened
 
 BY: Final = "a user of LangGraph"

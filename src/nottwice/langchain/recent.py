@@ -13,7 +13,7 @@ from collections import OrderedDict
 
 from nottwice.langchain.pieces import PiecePlace, Stored
 from nottwice.langchain.rows import CheckpointKey
-from nottwice.model.records import light_record
+from nottwice.model.data.records import light_record
 
 MOST_BYTES = 64 << 20
 MOST_CHECKPOINTS = 512

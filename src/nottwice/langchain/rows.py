@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from nottwice.errors import InvalidId, LedgerCorrupt, StoreError, UsageError
 from nottwice.langchain import statements as sql
 from nottwice.langchain.pieces import Piece, PiecePlace, damaged, read_place
-from nottwice.model.records import light_record
+from nottwice.model.data.records import light_record
 from nottwice.store.visits import Ask, VisitCommit, Visited
 
 PAGE = 50

@@ -14,7 +14,7 @@ from collections.abc import Collection
 from typing import Any
 
 from nottwice.errors import UsageError
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.store.visits import Ask, VisitCommit, Visited
 
 ADAPTER = "mcp"

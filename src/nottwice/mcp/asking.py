@@ -14,9 +14,9 @@ from typing import Any
 from nottwice import adapters
 from nottwice.engine.doubts.blocking import written_call
 from nottwice.errors import ApprovalNeeded, RunBlocked
-from nottwice.model.calendar import utc
 from nottwice.model.call import Call
-from nottwice.model.records import frozen_record
+from nottwice.model.data.calendar import utc
+from nottwice.model.data.records import frozen_record
 from nottwice.model.tool import did_not_happen, happened
 
 NAME = "nottwice"

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from nottwice.errors import StoreError
 from nottwice.mcp.arrivals import Arrivals
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 
 log = logging.getLogger("nottwice")
 

@@ -33,7 +33,7 @@ from nottwice.mcp.arrivals import Arrivals
 from nottwice.mcp.connection import ClientConnection, Occurrence, ToolAnswer
 from nottwice.mcp.plans import ToolPlan, ToolPlans
 from nottwice.model import values
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.run import Life
 
 RUN = "nottwice/run"

@@ -20,7 +20,7 @@ from nottwice.mcp import results
 from nottwice.mcp.settings import ToolSettings
 from nottwice.model import values
 from nottwice.model.call import MAX_ID_CHARACTERS
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 
 Kind = Literal["passed", "lost_answers", "once"]
 _SHORT_CHARACTERS = 32

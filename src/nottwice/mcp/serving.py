@@ -21,7 +21,7 @@ from nottwice.mcp.connection import ClientConnection, ToolAnswer
 from nottwice.mcp.guard import AskClient, Send, ToolGuard
 from nottwice.mcp.plans import OwnTool, ToolPlans
 from nottwice.mcp.settings import read_tools
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 
 NAME = "mcp"
 log = logging.getLogger("nottwice")

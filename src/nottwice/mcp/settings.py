@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from nottwice.errors import UsageError
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.tool import parse_duration
 
 CLASSES = ("pure", "idempotent", "idempotent_with_key", "unsafe_on_replay")

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from nottwice.errors import InvalidId, LedgerCorrupt
 from nottwice.model import values
+from nottwice.model.data.records import frozen_record, light_record
 from nottwice.model.failure import Failure
-from nottwice.model.records import frozen_record, light_record
 from nottwice.model.replay_class import ReplayClass
 
 MAX_ID_CHARACTERS = 512

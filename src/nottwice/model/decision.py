@@ -19,7 +19,7 @@ import enum
 from typing import assert_never
 
 from nottwice.model.call import CallStatus
-from nottwice.model.records import light_record
+from nottwice.model.data.records import light_record
 from nottwice.model.replay_class import ReplayClass
 
 

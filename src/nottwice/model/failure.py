@@ -21,7 +21,7 @@ from nottwice.errors import (
     StoreError,
     ToolFailure,
 )
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.single_request import (
     Sign,
     read_attribute,

@@ -15,7 +15,7 @@ from typing import Any
 
 from nottwice.errors import UsageError
 from nottwice.model.call import CallIdentity, check_id
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.replay_class import ReplayClass
 from nottwice.model.tool import Duration, parse_duration
 

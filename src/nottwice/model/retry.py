@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from nottwice.durations import plain_seconds, read_duration
 from nottwice.errors import InvalidTool, UsageError
+from nottwice.model.data.records import frozen_record
 from nottwice.model.failure import Failure, FailureClass
-from nottwice.model.records import frozen_record
 
 
 @frozen_record(frozen=True, slots=True)

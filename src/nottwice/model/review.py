@@ -15,7 +15,7 @@ from typing import Final
 
 from nottwice.errors import DecisionConflict, UsageError
 from nottwice.model.call import CallIdentity, StoredResult
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 
 COPIED: Final = "copy"
 ACCOUNTED_FOR: Final = "account for copy"
@@ -163,7 +163,7 @@ class Review:
     closed_by: str | None = None
     closed_at: float | None = None
     about: str | None = None
-    """What a person is shown, as JSON; see ``model/asked.py``."""
+    """What a person is shown, as JSON; see ``model/asking/asked.py``."""
     group: str | None = None
     """The group of runs of one call in which nothing new is sent while this is open (P301)."""
 

@@ -8,11 +8,11 @@ from typing import Any, Final, NamedTuple
 
 from nottwice.errors import LedgerCorrupt
 from nottwice.model import values
-from nottwice.model.calendar import utc
+from nottwice.model.data.calendar import utc
+from nottwice.model.data.records import frozen_record, light_record
+from nottwice.model.data.shapes import checked, not_believed
 from nottwice.model.failure import Failure
-from nottwice.model.labels import Labels, Tags
-from nottwice.model.records import frozen_record, light_record
-from nottwice.model.shapes import checked, not_believed
+from nottwice.model.runs.labels import Labels, Tags
 
 CANCEL: Final = "nottwice.cancel"
 """The event that asks the driver of a run to stop."""
@@ -140,6 +140,8 @@ class RunRecord:
     """What callers search it by; see labels.py."""
     group: str | None = None
     """The group of runs that it belongs to."""
+    traceparent: str | None = None
+    """The trace context of its last opening that was traced, or of the process that enqueued it."""
 
     def given_input(self) -> str:
         """Return the input of a run of a graph. Raises LedgerCorrupt if it has none."""
@@ -271,6 +273,8 @@ class EventRecord:
     received_by: str | None = None
     """The call that took it."""
     received_at: float | None = None
+    traceparent: str | None = None
+    """The trace context of the sender, as W3C writes it; None: it was not traced."""
 
 
 @frozen_record(frozen=True, slots=True)

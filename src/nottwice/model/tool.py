@@ -12,11 +12,11 @@ from typing import Any, Literal
 
 from nottwice.durations import read_duration
 from nottwice.errors import InvalidTool, UsageError
-from nottwice.model.answers import GivenAnswer
+from nottwice.model.asking.answers import GivenAnswer
 from nottwice.model.call import Call, StoredResult
+from nottwice.model.data.records import frozen_record
 from nottwice.model.decision import Answer
 from nottwice.model.failure import Classifier
-from nottwice.model.records import frozen_record
 from nottwice.model.replay_class import ReplayClass
 from nottwice.model.retry import RetryPolicy
 from nottwice.model.review import Verb

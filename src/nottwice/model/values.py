@@ -19,9 +19,9 @@ from math import isfinite
 from typing import Any, Final, NoReturn
 
 from nottwice.errors import LedgerCorrupt, NotPlainData
-from nottwice.model.refusals import MAX_DEPTH as MAX_DEPTH
-from nottwice.model.refusals import MAX_INTEGER_BITS as MAX_INTEGER_BITS
-from nottwice.model.refusals import MAX_ITEMS, Refusal, find_refusal, is_too_long
+from nottwice.model.data.refusals import MAX_DEPTH as MAX_DEPTH
+from nottwice.model.data.refusals import MAX_INTEGER_BITS as MAX_INTEGER_BITS
+from nottwice.model.data.refusals import MAX_ITEMS, Refusal, find_refusal, is_too_long
 from nottwice.model.saving.frozen import FROZEN, kind_of
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from nottwice.errors import UsageError
 from nottwice.model.call import check_id
+from nottwice.model.data.records import frozen_record
 from nottwice.model.policy import ProposedCall
-from nottwice.model.records import frozen_record
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from typing import Any
 
 from nottwice.errors import UsageError
 from nottwice.model.call import MAX_ID_CHARACTERS
+from nottwice.model.data.records import frozen_record
 from nottwice.model.policy import (
     ProposedCall,
     Ruling,
@@ -19,7 +20,6 @@ from nottwice.model.policy import (
     new_charge,
     read_kind,
 )
-from nottwice.model.records import frozen_record
 from nottwice.model.tool import Duration, parse_duration
 from nottwice.policy.choosing import Choosing
 

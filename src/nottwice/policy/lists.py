@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from nottwice.errors import UsageError
 from nottwice.model.call import check_id
+from nottwice.model.data.records import frozen_record
 from nottwice.model.policy import ProposedCall, Ruling, RulingKind, read_kind, strictest
-from nottwice.model.records import frozen_record
 
 
 def by_tag(rulings: Mapping[str, str]) -> ByTag:

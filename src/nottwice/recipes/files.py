@@ -21,8 +21,8 @@ from nottwice.guard.ready_made import RelativePath, declare
 from nottwice.guard.scopes import current_call
 from nottwice.model.call import Call
 from nottwice.model.tool import Verification, cannot_tell, did_not_happen, happened
-from nottwice.store import confined_files
 from nottwice.store.files.disk import sync
+from nottwice.store.machine import confined_files
 
 # Errors that may be gone at the next attempt. Any other file system error would occur again.
 _PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.EAGAIN)

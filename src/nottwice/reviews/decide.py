@@ -16,10 +16,9 @@ from nottwice.engine.clock import Clock
 from nottwice.errors import DecisionConflict, UsageError
 from nottwice.guard.plain_data.codec import Codec
 from nottwice.model import values
-from nottwice.model.asked import Question, options_of, shown_in
+from nottwice.model.asking.asked import Question, options_of, shown_in
+from nottwice.model.asking.raises import check_raise
 from nottwice.model.call import CallRow, ResultKind, StoredResult
-from nottwice.model.raises import check_raise
-from nottwice.model.result_schema import misfit
 from nottwice.model.review import (
     VERBS,
     AuditEntry,
@@ -31,6 +30,7 @@ from nottwice.model.review import (
 )
 from nottwice.model.sealing.secrets import SHOWN
 from nottwice.model.tool import Tool
+from nottwice.model.tools.result_schema import misfit
 from nottwice.reviews.queue import Case, find_case
 from nottwice.reviews.queue import needs_reason as needs_reason
 from nottwice.store.interface import Commit, Outdated, ReviewWrite, Store

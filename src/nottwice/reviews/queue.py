@@ -7,10 +7,10 @@ from typing import Any
 from nottwice.errors import LedgerCorrupt, LedgerTampered, UnknownReview, UsageError
 from nottwice.model import values
 from nottwice.model.call import CallRow
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.review import Evidence, Review, Verb
 from nottwice.model.run import HolderRecord, Life
-from nottwice.model.tool_record import ToolRecord
+from nottwice.model.tools.tool_record import ToolRecord
 from nottwice.store.interface import Store
 
 

@@ -14,8 +14,8 @@ from nottwice.engine.hiding import hide, kept
 from nottwice.engine.host import Host
 from nottwice.engine.session import FindTool
 from nottwice.model.call import call_from_row
+from nottwice.model.data.records import frozen_record
 from nottwice.model.decision import Answer
-from nottwice.model.records import frozen_record
 from nottwice.model.review import Decision, Evidence, Review, ReviewKind, ReviewStatus, Verb
 from nottwice.model.tool import Tool, Verification
 from nottwice.reviews.queue import Case, open_cases

@@ -8,18 +8,14 @@ method. Promise kept here: P217.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterable
 from concurrent.futures import Future
 from dataclasses import replace
 
-from nottwice.errors import KeyMissing
+from nottwice.errors import KeyMissing, UsageError
 from nottwice.model.call import CallIdentity, CallRow
-from nottwice.model.labels import Tags
-from nottwice.model.notices import NoticeRecord
-from nottwice.model.openings import OpeningRecord
-from nottwice.model.places import is_inside
 from nottwice.model.review import AuditEntry, Evidence, Review
 from nottwice.model.run import (
     CheckpointRecord,
@@ -34,21 +30,31 @@ from nottwice.model.run import (
     Standing,
     StepRecord,
 )
-from nottwice.model.tally import Tally
-from nottwice.model.tool_record import ToolRecord
+from nottwice.model.runs.labels import Tags
+from nottwice.model.runs.limits import LimitUse, Meter
+from nottwice.model.runs.openings import OpeningRecord
+from nottwice.model.runs.places import is_inside
+from nottwice.model.runs.tally import ReadyCount, Tally
+from nottwice.model.tools.tool_record import ToolRecord
 from nottwice.store import rules
+from nottwice.store.claiming import ClaimedRun, ClaimRequest
 from nottwice.store.interface import LEDGER, Commit
+from nottwice.store.outbox import Outbox
 from nottwice.store.rules import MemoryData
 from nottwice.store.tally import tally
 
 
-class StoreBase(ABC):
+class StoreBase(Outbox):
     """A store that answers every question from its records."""
 
     location: str
     """Where the ledger is, in a form for people."""
     reads_can_block: bool = True
     """Whether a read may have to wait; see ``Store``."""
+    claims_many: bool = False
+    """Whether ``claim_ready`` claims runs; see ``Store``."""
+    keeps_limits: bool = False
+    """Whether ``acquire`` counts; see ``Store``."""
 
     # Primitives
 
@@ -100,6 +106,10 @@ class StoreBase(ABC):
 
     def load_run(self, workflow_id: str) -> RunRecord | None:
         return self.records(workflow_id).runs.get(workflow_id)
+
+    def load_runs(self, run_ids: Collection[str]) -> dict[str, RunRecord]:
+        found = ((run_id, self.load_run(run_id)) for run_id in run_ids)
+        return {run_id: run for run_id, run in found if run is not None}
 
     def load_call(self, identity: CallIdentity) -> CallRow | None:
         return self.records(identity.workflow_id).calls.get(identity)
@@ -280,11 +290,12 @@ class StoreBase(ABC):
         now: float,
         prefix: str = "",
         graph: str | None = None,
-        over: bool = True,
+        only_waiting: bool = False,
         limit: int = 0,
     ) -> Tally:
         data = self.all_records()
-        runs = [run for run in _chosen(data, prefix, graph) if over or not run.status.is_final]
+        chosen = _chosen(data, prefix, graph)
+        runs = [run for run in chosen if not only_waiting or run.status is RunStatus.WAITING]
         with data.guard:
             return tally(data, runs, now=now, limit=limit)
 
@@ -322,6 +333,27 @@ class StoreBase(ABC):
                     found.append((since, run.workflow_id, run))
         found.sort(key=lambda one: one[:2])
         return [run for _, _, run in found[:limit]]
+
+    def claim_ready(self, wanted: ClaimRequest) -> list[ClaimedRun]:
+        return []
+
+    def lives(self) -> dict[str, Life]:
+        return {holder_id: self.life_of(holder_id) for holder_id in self.holders_of_runs()}
+
+    def count_ready(self, *, now: float, limit: int) -> list[ReadyCount]:
+        counted: dict[tuple[str, bool], list[float]] = {}
+        data = self.all_records()
+        with data.guard:
+            for run in data.runs.values():
+                since = rules.ready_since(data, run, now=now)
+                if since is not None and run.graph_id is not None:
+                    counted.setdefault((run.graph_id, run.epoch > 0), []).append(since)
+        found: dict[str, ReadyCount] = {}
+        for (graph_id, _), moments in counted.items():
+            known = found.get(graph_id, ReadyCount(graph_id, 0, min(moments)))
+            runs, oldest_at = known.runs + min(len(moments), limit), min(*moments, known.oldest_at)
+            found[graph_id] = ReadyCount(graph_id, runs, oldest_at)
+        return [found[graph_id] for graph_id in sorted(found)]
 
     def holders_of_runs(self) -> list[str]:
         runs = self.all_records().list_runs()
@@ -368,15 +400,6 @@ class StoreBase(ABC):
         with data.guard:
             return rules.reviews_of_group(data, group)
 
-    def notices(
-        self, *, since: float = 0.0, run: str | None = None, limit: int | None = None
-    ) -> list[NoticeRecord]:
-        data = self._some(run)
-        with data.guard:
-            kept = list(data.outbox.values() if run is None else data.outbox.of("run", run))
-        found = [one for one in kept if one.created_at >= since]
-        return sorted(found, key=lambda one: (one.created_at, one.notice_id))[:limit]
-
     def evidence(self, workflow_id: str, call_id: str | None = None) -> list[Evidence]:
         data = self.records(workflow_id)
         with data.guard:
@@ -399,6 +422,17 @@ class StoreBase(ABC):
         data = self.all_records()
         with data.guard:
             return rules.charged(data, meter, since=since, besides=besides)
+
+    # Limits: a store keeps none unless it overrides these methods.
+
+    def acquire(self, use: LimitUse, *, now: float) -> tuple[float, Meter] | None:
+        raise UsageError(
+            f"The store {self.location} keeps no limits. Nothing was started. Use SQLite or "
+            "PostgreSQL, or leave limits= out."
+        )
+
+    def end_use(self, use: LimitUse) -> None:
+        raise UsageError(f"The store {self.location} keeps no limits. Nothing was changed.")
 
     # Seals: a store has none unless it overrides these methods.
 

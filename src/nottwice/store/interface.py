@@ -14,12 +14,9 @@ from typing import Protocol, runtime_checkable
 
 from nottwice.errors import RunRemoved, UsageError
 from nottwice.model.call import CallIdentity, CallRow, CallStatus
+from nottwice.model.data.records import frozen_record, light_record
 from nottwice.model.failure import Failure
-from nottwice.model.labels import Tags
-from nottwice.model.notices import NoticeRecord
-from nottwice.model.openings import OpeningEnd, OpeningRecord, Savings
 from nottwice.model.policy import ChargeRecord
-from nottwice.model.records import frozen_record, light_record
 from nottwice.model.review import AuditEntry, Evidence, Review
 from nottwice.model.run import (
     CheckpointRecord,
@@ -37,8 +34,14 @@ from nottwice.model.run import (
     Wait,
     removed_text,
 )
-from nottwice.model.tally import Tally
-from nottwice.model.tool_record import ToolRecord
+from nottwice.model.runs.labels import Tags
+from nottwice.model.runs.limits import LimitUse, Meter
+from nottwice.model.runs.notices import NoticeRecord
+from nottwice.model.runs.openings import OpeningEnd, OpeningRecord, Savings
+from nottwice.model.runs.tally import ReadyCount, Tally
+from nottwice.model.tools.tool_record import ToolRecord
+from nottwice.store.claiming import ClaimedRun, ClaimRequest
+from nottwice.store.takers import NoticeStore
 
 LEDGER = ""
 """The id that means the ledger itself where an audit entry names a run. No run has this id."""
@@ -86,6 +89,8 @@ class Claim:
     """When the opening begins. None: the claim is upkeep, which is not recorded as an opening."""
     left: OpeningEnd = OpeningEnd.TAKEN_OVER
     """How the opening of the holder before ended, if it was not released."""
+    traceparent: str | None = None
+    """The trace context of the span about the opening that begins, if it is traced."""
 
     @property
     def fence(self) -> Fence | None:
@@ -112,6 +117,8 @@ class RunUpdate:
     """When the opening ends, if that is not ``at``: a run may be put back as it was before."""
     saved: Savings = Savings()
     """What this opening got from the ledger."""
+    traceparent: str | None = None
+    """The trace context of this opening, if its claim did not have it. None: as it is stored."""
 
 
 @frozen_record(frozen=True, slots=True)
@@ -122,6 +129,14 @@ class EventWrite:
     """
 
     event: EventRecord
+
+
+@frozen_record(frozen=True, slots=True)
+class NoticeWrite:
+    """Write ``notice`` if the outbox still shows what the writer saw: ``after``, or no notice."""
+
+    notice: NoticeRecord
+    after: NoticeRecord | None = None
 
 
 @frozen_record(frozen=True, slots=True)
@@ -179,6 +194,11 @@ class Commit:
     group: str | None = None
     """With ``unless_blocked``: also refuse it while another run of this group has an open review
     (P301)."""
+    notices: tuple[NoticeWrite, ...] = ()
+    """What takers write: leases, acknowledgements, and what they add (P332). The notices that
+    follow from the rest of a commit are not listed."""
+    forgotten: tuple[str, ...] = ()
+    """Ids of notices to remove, if they are there."""
     only_calls: bool = field(init=False, repr=False, compare=False)
     """Whether the commit writes nothing but calls, as the two commits of every effect do. Computed
     once, because it is asked often."""
@@ -186,7 +206,8 @@ class Commit:
     def __post_init__(self) -> None:
         beside = self.claim or self.run or self.steps or self.reviews or self.evidence or self.audit
         rest = self.checkpoints or self.dropped or self.events or self.charges or self.graph
-        only_calls = not (beside or rest or self.tools or self.removal)
+        last = self.tools or self.removal or self.notices or self.forgotten
+        only_calls = not (beside or rest or last)
         object.__setattr__(self, "only_calls", only_calls)
         strangers = False
         for write in self.calls:
@@ -237,6 +258,8 @@ class Commit:
             named.append(event.event.workflow_id)
         for charge in self.charges:
             named.append(charge.charge.identity.workflow_id)
+        for notice in self.notices:
+            named.append(notice.notice.workflow_id)
         if self.claim is not None:
             named.append(self.claim.run.workflow_id)
         if self.removal is not None:
@@ -257,7 +280,7 @@ class Outdated(Exception):
     """The store no longer shows what the writer saw. Internal: callers read again."""
 
 
-class Store(Protocol):
+class Store(NoticeStore, Protocol):
     """What the engine needs from a store. Reads see every commit that was reported durable."""
 
     location: str
@@ -266,6 +289,11 @@ class Store(Protocol):
     """Whether a read may have to wait for a lock of another process, a server or a network. If so,
     an event loop reads in a thread. Reading from a local file takes less time than starting a
     thread."""
+    claims_many: bool
+    """Whether ``claim_ready`` claims runs. If not, a worker reads ``ready_runs`` and claims one
+    after the other."""
+    keeps_limits: bool
+    """Whether ``acquire`` counts. If not, an app with limits is refused."""
 
     def commit(self, commit: Commit) -> None:
         """Apply one commit.
@@ -292,6 +320,9 @@ class Store(Protocol):
         """In how many seconds a silent holder can be overtaken; None: as soon as it dies."""
 
     def load_run(self, workflow_id: str) -> RunRecord | None: ...
+
+    def load_runs(self, run_ids: Collection[str]) -> dict[str, RunRecord]:
+        """Those of these runs that exist, by their ids."""
 
     def load_call(self, identity: CallIdentity) -> CallRow | None: ...
 
@@ -388,14 +419,14 @@ class Store(Protocol):
         now: float,
         prefix: str = "",
         graph: str | None = None,
-        over: bool = True,
+        only_waiting: bool = False,
         limit: int = 0,
     ) -> Tally:
         """The state of the runs, grouped by version, and the number of open reviews.
 
-        ``over``: whether to count finished runs, which can be many. ``limit``: how many ready runs
-        and open reviews to include as records. Finished and waiting runs are counted without being
-        loaded. If a run waits for a child, only the end of the child makes it ready.
+        ``only_waiting``: count no others; those that are queued or finished can be many.
+        ``limit``: how many ready runs and open reviews to include as records. Runs are counted
+        without being loaded. If a run waits for a child, only the end of the child makes it ready.
         """
 
     def reviews(self, workflow_id: str | None = None) -> list[Review]:
@@ -408,14 +439,6 @@ class Store(Protocol):
 
     def group_reviews(self, group: str) -> list[Review]:
         """Reviews that hold back new effects of the runs of a group, oldest first (P301)."""
-
-    def notices(
-        self, *, since: float = 0.0, run: str | None = None, limit: int | None = None
-    ) -> list[NoticeRecord]:
-        """What other processes should know, oldest first, from the time ``since`` on (P303).
-
-        ``run``: only notices of this run.
-        """
 
     def evidence(self, workflow_id: str, call_id: str | None = None) -> list[Evidence]: ...
 
@@ -475,8 +498,22 @@ class Store(Protocol):
         must not hide other runs. Finished and waiting runs must not make this slower.
         """
 
+    def claim_ready(self, wanted: ClaimRequest) -> list[ClaimedRun]:
+        """Claim runs of graphs that can continue, all for this process (P308).
+
+        Durable: when it returns. The caller drives every run that it gets, or releases it. Only
+        called if ``claims_many`` says so.
+        """
+
+    def count_ready(self, *, now: float, limit: int) -> list[ReadyCount]:
+        """How many runs ``ready_runs`` would find, by graph, new and begun ones each counted up to
+        ``limit``. Its cost does not grow with the number of runs beyond that (P313)."""
+
     def holders_of_runs(self) -> list[str]:
         """The holders of runs of graphs, dead or alive, each listed once."""
+
+    def lives(self) -> dict[str, Life]:
+        """What can be proven now about each of the holders of runs of graphs."""
 
     def runs_held_by(self, holder_id: str) -> list[RunRecord]:
         """The runs of graphs that this holder has, or had when it died, oldest claim first."""
@@ -507,6 +544,16 @@ class Store(Protocol):
         Durable: when it returns. Raises KeyMissing without a key, UnknownRun, RunBusy.
         """
 
+    def acquire(self, use: LimitUse, *, now: float) -> tuple[float, Meter] | None:
+        """Count a call or a run that begins under limits (P311). None: it may begin. Otherwise: in
+        how many seconds to look again, and the meter that is full.
+
+        Durable: when it returns None. Raises UsageError if the store keeps no limits.
+        """
+
+    def end_use(self, use: LimitUse) -> None:
+        """Note that what was counted has ended. Durable: when it returns."""
+
     def close(self) -> None: ...
 
 
@@ -525,3 +572,10 @@ def check_not_removed(known: RunRecord | None) -> None:
     """Refuse to claim a tombstone. Its receipts are gone, so its effects would happen again."""
     if known is not None and known.status is RunStatus.REMOVED:
         raise RunRemoved(removed_text(known), run_id=known.workflow_id)
+
+
+def commit_of(one: ClaimedRun) -> Commit:
+    """The commit that would have claimed a run alone."""
+    assert one.run is not None
+    claim = Claim(one.run, one.found.epoch, one.run.claimed_at)
+    return Commit(workflow_id=one.run.workflow_id, claim=claim)

@@ -1,28 +1,42 @@
 """Which notices does a commit add to the outbox? They follow from what it writes (P303).
 
+Takers of notices write leases and acknowledgements, which are checked and applied here (P332).
+
 There is one rule for all stores: the SQL stores add the same notices in the same transaction. The
 commit that ends a run also tells the parent of the run that its child is over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import Any, Protocol
 
 from nottwice.model import values
-from nottwice.model.notices import (
+from nottwice.model.review import Review, ReviewStatus
+from nottwice.model.run import RunRecord, RunStatus
+from nottwice.model.runs.notices import (
     REVIEW_DECIDED,
     REVIEW_OPENED,
+    RUN_FAILED,
     RUN_OVER,
     RUN_READY,
     NoticeRecord,
     notice_id,
 )
-from nottwice.model.review import Review, ReviewStatus
-from nottwice.model.run import RunRecord, RunStatus
-from nottwice.store.interface import Commit
+from nottwice.store.interface import Commit, Outdated
+from nottwice.store.tables import OUTBOX
 
 _OVER = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.ABORTED)
+
+
+class _Records(Protocol):
+    """The records that a commit is checked against, and applied to."""
+
+    @property
+    def outbox(self) -> MutableMapping[str, NoticeRecord]: ...
+
+    @property
+    def runs(self) -> Mapping[str, RunRecord]: ...
 
 
 def notices_of(commit: Commit, known: RunRecord | None) -> Iterator[NoticeRecord]:
@@ -60,9 +74,34 @@ def notices_of(commit: Commit, known: RunRecord | None) -> Iterator[NoticeRecord
         about["group"] = group
     epoch = 0 if run is None else run.epoch
     yield _notice(RUN_OVER, run_id, f"over {epoch}", update.at, about)
+    if update.status is RunStatus.FAILED:
+        # By itself, so that a sender of bad news does not have to look at every end.
+        yield _notice(RUN_FAILED, run_id, f"over {epoch}", update.at, about)
     if run is not None and run.parent_id is not None:
-        because = {"because": "child", "child": run_id}
+        # The parent is named here too: JSON files keep the notice in the file of the child.
+        because = {"because": "child", "child": run_id, "parent": run.parent_id}
         yield _notice(RUN_READY, run.parent_id, f"{run_id} {epoch}", update.at, because)
+
+
+def check_notices(data: _Records, commit: Commit) -> None:
+    """Refuse a commit of a taker if a notice is not as the taker saw it."""
+    for write in commit.notices:
+        found, after = data.outbox.get(write.notice.notice_id), write.after
+        is_as_seen = found is None if after is None else OUTBOX.same(found, after)
+        if not is_as_seen and not OUTBOX.same(found, write.notice):
+            raise Outdated(f"notice {write.notice.notice_id} is not as it was")
+
+
+def apply_notices(data: _Records, commit: Commit) -> None:
+    """Write the notices of a commit: those that follow from it, and those that it names."""
+    if commit.only_calls:
+        return
+    for notice in notices_of(commit, data.runs.get(commit.workflow_id)):
+        data.outbox.setdefault(notice.notice_id, notice)
+    for write in commit.notices:
+        data.outbox[write.notice.notice_id] = write.notice
+    for forgotten in commit.forgotten:
+        data.outbox.pop(forgotten, None)
 
 
 def _of_review(review: Review, *, by_others: bool) -> Iterator[NoticeRecord]:

@@ -20,8 +20,6 @@ from typing import Any, assert_never
 
 from nottwice.errors import KeyConflict, OwnershipLost
 from nottwice.model.call import CallIdentity, CallRow, CallStatus
-from nottwice.model.notices import NoticeRecord
-from nottwice.model.openings import OpeningRecord, begun_by, end_of
 from nottwice.model.policy import ChargeRecord
 from nottwice.model.review import AuditEntry, Evidence, Review, ReviewStatus
 from nottwice.model.run import (
@@ -36,7 +34,9 @@ from nottwice.model.run import (
     Wait,
     WaitKind,
 )
-from nottwice.model.tool_record import ToolRecord
+from nottwice.model.runs.notices import NoticeRecord
+from nottwice.model.runs.openings import OpeningRecord, begun_by, end_of, trace_opening
+from nottwice.model.tools.tool_record import ToolRecord
 from nottwice.store.indexed import Indexed
 from nottwice.store.interface import (
     Blocked,
@@ -51,7 +51,7 @@ from nottwice.store.interface import (
     RunUpdate,
     check_not_removed,
 )
-from nottwice.store.notices import notices_of
+from nottwice.store.notices import apply_notices, check_notices
 from nottwice.store.table import Table
 from nottwice.store.tables import CALLS, CHANGING, REVIEWS, RUNS
 
@@ -240,6 +240,7 @@ def check(data: MemoryData, commit: Commit) -> None:
         _check_event(data, event_write)
     for charge_write in commit.charges:
         _check_charge(data, charge_write)
+    check_notices(data, commit)
 
 
 def _check_fence(data: MemoryData, commit: Commit) -> None:
@@ -363,8 +364,7 @@ def _has_failed(row: CallRow | None) -> bool:
 
 def apply(data: MemoryData, commit: Commit) -> None:
     """Make the changes of a commit that passed ``check``. Nothing is refused from here on."""
-    for notice in notices_of(commit, data.runs.get(commit.workflow_id)):
-        data.outbox.setdefault(notice.notice_id, notice)
+    apply_notices(data, commit)
     if commit.claim is not None:
         _open(data, commit.claim)
         data.runs[commit.workflow_id] = commit.claim.run
@@ -406,7 +406,9 @@ def apply(data: MemoryData, commit: Commit) -> None:
             holder_id=None if update.release else run.holder_id,
             waits=update.waits,
             graph_id=run.graph_id if update.graph_id is None else update.graph_id,
+            traceparent=update.traceparent or run.traceparent,
         )
+        trace_opening(data.openings, run, update.traceparent)
     if commit.removal is not None:
         _remove(data, commit.removal)
 
@@ -416,7 +418,7 @@ def _open(data: MemoryData, claim: Claim) -> None:
     left = taken_over(data.runs.get(claim.run.workflow_id), claim)
     if left is not None:
         _end_opening(data, left)
-    begun = begun_by(claim.run, claim.at)
+    begun = begun_by(claim.run, claim.at, claim.traceparent)
     if begun is not None:
         data.openings.setdefault((begun.workflow_id, begun.epoch), begun)
 
@@ -451,8 +453,7 @@ def _end_opening(data: MemoryData, ended: OpeningRecord) -> None:
     where = (ended.workflow_id, ended.epoch)
     known = data.openings.get(where)
     if known is not None and known.ended is None:
-        began = replace(ended, holder_id=known.holder_id, began_at=known.began_at)
-        data.openings[where] = began
+        data.openings[where] = known.ended_as(ended)
 
 
 def _remove(data: MemoryData, removal: Removal) -> None:

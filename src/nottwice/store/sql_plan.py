@@ -16,9 +16,9 @@ from typing import Any
 
 from nottwice.errors import NottwiceError
 from nottwice.model.call import CallIdentity, CallRow
-from nottwice.model.labels import NO_LABELS
-from nottwice.model.openings import OpeningRecord, begun_by
 from nottwice.model.run import RunRecord, RunStatus
+from nottwice.model.runs.labels import NO_LABELS
+from nottwice.model.runs.openings import OpeningRecord, begun_by
 from nottwice.model.sealing.seal import Head, head_to_text
 from nottwice.store import tables
 from nottwice.store.interface import (
@@ -122,6 +122,10 @@ class Plan:
         event = EVENTS.record(row)
         self.data.events[(event.workflow_id, event.event_id)] = event
 
+    def take_notice(self, row: Row) -> None:
+        notice = OUTBOX.record(row)
+        self.data.outbox[notice.notice_id] = notice
+
     def take_newest(self, workflow_id: str, version: int) -> None:
         """The newest checkpoint that remains when a commit has dropped others."""
         self._newest_kept[workflow_id] = version
@@ -197,6 +201,10 @@ class Plan:
             yield from self._readiness(commit)
         for notice in notices_of(commit, self.data.runs.get(commit.workflow_id)):
             yield "add_notice", OUTBOX.named(self._stored(OUTBOX.row(notice)))
+        for notice_write in commit.notices:
+            yield "put_notice", OUTBOX.named(self._stored(OUTBOX.row(notice_write.notice)))
+        for notice_id in commit.forgotten:
+            yield "forget_notice", {"notice_id": notice_id}
         seals = self._sealing.seals
         head = None if seals is None else change.head(newest=self._newest(commit))
         if head is not None:
@@ -234,7 +242,7 @@ class Plan:
         left = taken_over(known, claim)
         if left is not None:
             yield "end_opening", self._opening(left)
-        begun = begun_by(run, claim.at)
+        begun = begun_by(run, claim.at, claim.traceparent)
         if begun is not None:
             yield "add_opening", self._opening(begun)
 
@@ -328,6 +336,10 @@ class Plan:
         else:
             yield "release_run" if update.status in _NOT_OVER else "end_run", changed
             yield "end_opening", self._opening(released(run, update))
+        if update.traceparent is not None:
+            traced = {"workflow_id": workflow_id, "traceparent": update.traceparent}
+            yield "trace_run", traced
+            yield "trace_opening", {**traced, "epoch": run.epoch}
         if update.graph_id is not None:
             bound = self._named(RUNS, replace(run, graph_id=update.graph_id))
             yield "bind_run", bound

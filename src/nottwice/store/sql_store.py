@@ -11,10 +11,6 @@ from collections.abc import Collection
 from typing import Any, TypeVar
 
 from nottwice.model.call import CallIdentity, CallRow
-from nottwice.model.labels import Labels, Tags
-from nottwice.model.notices import NoticeRecord
-from nottwice.model.openings import OpeningRecord
-from nottwice.model.places import is_inside
 from nottwice.model.review import AuditEntry, Evidence, Review
 from nottwice.model.run import (
     CheckpointRecord,
@@ -27,13 +23,18 @@ from nottwice.model.run import (
     Standing,
     StepRecord,
 )
-from nottwice.model.tally import Tally
-from nottwice.model.tool_record import ToolRecord
-from nottwice.store import seal_walk, tally
+from nottwice.model.runs.labels import Labels, Tags
+from nottwice.model.runs.limits import LimitUse, Meter
+from nottwice.model.runs.openings import OpeningRecord
+from nottwice.model.runs.places import is_inside
+from nottwice.model.runs.tally import ReadyCount, Tally
+from nottwice.model.tools.tool_record import ToolRecord
+from nottwice.store import limits, seal_walk, tally
 from nottwice.store.base import StoreBase
 from nottwice.store.interface import LEDGER
 from nottwice.store.rules import MemoryData
 from nottwice.store.sealing import Sealing
+from nottwice.store.sql_outbox import ALL, SqlOutbox
 from nottwice.store.statements import Parameters, Statements
 from nottwice.store.table import UNREADABLE, Row, Table, corrupt
 from nottwice.store.tables import (
@@ -46,23 +47,22 @@ from nottwice.store.tables import (
     GRAPHS,
     OF_RUNS,
     OPENINGS,
-    OUTBOX,
     REVIEWS,
     RUNS,
     STEPS,
     TOOLS,
     micros,
+    seconds,
 )
 
 R = TypeVar("R")
-ALL = 1 << 62
-"""A limit that is never reached."""
 _LAST = "\U0010ffff"
 
 
-class SqlStore(StoreBase):
+class SqlStore(SqlOutbox, StoreBase):
     """The questions that a ledger on SQL answers."""
 
+    keeps_limits = True
     _statements: Statements
     _sealing: Sealing
 
@@ -111,6 +111,10 @@ class SqlStore(StoreBase):
 
     def load_run(self, workflow_id: str) -> RunRecord | None:
         return RUNS.first(self._ask("run", {"workflow_id": workflow_id}))
+
+    def load_runs(self, run_ids: Collection[str]) -> dict[str, RunRecord]:
+        found = RUNS.records(self._ask("some_runs", {"run_ids": self._listed(run_ids)}))
+        return {run.workflow_id: run for run in found}
 
     def load_call(self, identity: CallIdentity) -> CallRow | None:
         return self._one(CALLS, "call", **identity._asdict())
@@ -266,12 +270,12 @@ class SqlStore(StoreBase):
         now: float,
         prefix: str = "",
         graph: str | None = None,
-        over: bool = True,
+        only_waiting: bool = False,
         limit: int = 0,
     ) -> Tally:
         conditions, asked = _chosen(prefix, graph)
         asked |= {"now": micros(now), "limit": limit}
-        groups = "groups_and_those_over" if over else "groups"
+        groups = "waiting_groups" if only_waiting else "groups"
         return tally.from_sql(
             self._read(self._statements.where(groups, conditions), asked),
             self._read(self._statements.where("told_runs", conditions), asked),
@@ -296,6 +300,10 @@ class SqlStore(StoreBase):
     ) -> list[RunRecord]:
         asked = {"without": self._listed(without), "now": micros(now), "limit": limit}
         return RUNS.records(self._ask("ready_runs" if begun else "queued_runs", asked))
+
+    def count_ready(self, *, now: float, limit: int) -> list[ReadyCount]:
+        found = self._ask("count_ready", {"now": micros(now), "limit": limit})
+        return [ReadyCount(graph_id, number, seconds(at)) for graph_id, number, at in found]
 
     def holders_of_runs(self) -> list[str]:
         return [holder_id for (holder_id,) in self._ask("holders_of_runs", {})]
@@ -327,14 +335,6 @@ class SqlStore(StoreBase):
     def group_reviews(self, group: str) -> list[Review]:
         return self._sealed(REVIEWS, "group_reviews", group_id=group)
 
-    def notices(
-        self, *, since: float = 0.0, run: str | None = None, limit: int | None = None
-    ) -> list[NoticeRecord]:
-        asked: dict[str, Any] = {"since": micros(since), "limit": ALL if limit is None else limit}
-        if run is None:
-            return OUTBOX.records(self._ask("notices", asked))
-        return OUTBOX.records(self._ask("notices_of_run", {**asked, "workflow_id": run}))
-
     def evidence(self, workflow_id: str, call_id: str | None = None) -> list[Evidence]:
         return self._sealed(EVIDENCE, "evidence", workflow_id=workflow_id, call_id=call_id)
 
@@ -348,6 +348,14 @@ class SqlStore(StoreBase):
         asked = {"meter": meter, "since": after, "besides": besides}
         ((shown,),) = self._ask("charged", asked) or ((0,),)
         return int(shown)
+
+    # Limits
+
+    def acquire(self, use: LimitUse, *, now: float) -> tuple[float, Meter] | None:
+        return limits.acquire(self, self._statements, use, now=now)
+
+    def end_use(self, use: LimitUse) -> None:
+        limits.end_use(self, self._statements, use)
 
     # Seals
 

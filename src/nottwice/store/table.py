@@ -15,7 +15,7 @@ from operator import attrgetter, itemgetter
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from nottwice.errors import LedgerCorrupt
-from nottwice.model.shapes import UNREADABLE as NOT_WRITTEN
+from nottwice.model.data.shapes import UNREADABLE as NOT_WRITTEN
 
 R = TypeVar("R")
 Row = Sequence[Any]

@@ -20,10 +20,8 @@ from nottwice.model.call import (
     ResultKind,
     StoredResult,
 )
+from nottwice.model.data.shapes import checked
 from nottwice.model.failure import Failure
-from nottwice.model.labels import Tags
-from nottwice.model.notices import NoticeRecord
-from nottwice.model.openings import OpeningEnd, OpeningRecord
 from nottwice.model.policy import ChargeRecord
 from nottwice.model.replay_class import ReplayClass
 from nottwice.model.review import (
@@ -46,8 +44,10 @@ from nottwice.model.run import (
     StepStatus,
     Wait,
 )
-from nottwice.model.shapes import checked
-from nottwice.model.tool_record import ToolRecord
+from nottwice.model.runs.labels import Tags
+from nottwice.model.runs.notices import NoticeRecord
+from nottwice.model.runs.openings import OpeningEnd, OpeningRecord
+from nottwice.model.tools.tool_record import ToolRecord
 from nottwice.store.table import Column, Field, Table, Type, field
 
 EVER = -(1 << 62)
@@ -277,9 +277,11 @@ RUNS: Table[RunRecord] = Table(
         _waits(),
         _tags(),
         field(Column("group_id", Type.TEXT, True), "group"),
+        _text("traceparent", optional=True),
     ),
     key="workflow_id",
-    # Not the status, which can only delay a run. The end of a run is part of its head.
+    # Not the status, which can only delay a run. The end of a run is part of its head. And not the
+    # trace, by which nottwice decides nothing.
     sealed="workflow_id created_at graph_id input_json parent_id root_id origin",
     sealed_if_any="tags_json group_id",
 )
@@ -401,8 +403,10 @@ EVENTS: Table[EventRecord] = Table(
         _text("sent_by"),
         _text("received_by", optional=True),
         _time("received_at", optional=True),
+        _text("traceparent", optional=True),
     ),
     key="workflow_id event_id",
+    sealed="workflow_id event_id name event_json sent_at sent_by received_by received_at",
 )
 GRAPHS: Table[GraphRecord] = Table(
     "graphs",
@@ -443,6 +447,7 @@ OPENINGS: Table[OpeningRecord] = Table(
         field(Column("receipts", Type.NUMBER, True)),
         field(Column("tokens", Type.NUMBER, True)),
         field(Column("usd", Type.REAL, True)),
+        _text("traceparent", optional=True),
     ),
     key="workflow_id epoch",
     # They only inform, and nottwice decides nothing by them.
@@ -477,6 +482,8 @@ OUTBOX: Table[NoticeRecord] = Table(
         _text("leased_by", optional=True),
         _time("leased_until", optional=True),
         _time("sent_at", optional=True),
+        field(Column("tries", Type.NUMBER, True), empty=0),
+        _text("problem", optional=True),
     ),
     key="notice_id",
     # They only inform, and nottwice decides nothing by them.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from nottwice.model.data.shapes import UNREADABLE
 from nottwice.model.review import ReviewStatus
 from nottwice.model.run import RunRecord, RunStatus, WaitKind
-from nottwice.model.shapes import UNREADABLE
-from nottwice.model.tally import DECIDED, RunGroup, Tally
+from nottwice.model.runs.tally import DECIDED, RunGroup, Tally
 from nottwice.store import rules
 from nottwice.store.rules import MemoryData
 from nottwice.store.table import Row, corrupt

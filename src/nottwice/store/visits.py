@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import Any, Protocol, runtime_checkable
 
-from nottwice.model.records import light_record
+from nottwice.model.data.records import light_record
 from nottwice.store.interface import Commit
 from nottwice.store.statements import Parameters
 

@@ -22,7 +22,7 @@ from dataclasses import asdict
 from typing import NoReturn
 
 from nottwice.errors import NottwiceError
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 
 
 class NurseryFailed(NottwiceError):

@@ -20,7 +20,7 @@ from pathlib import Path
 from nottwice.engine.clock import SystemClock
 from nottwice.errors import NottwiceError
 from nottwice.model.call import CallRow
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.review import Verb
 from nottwice.reviews.decide import decide
 from nottwice.reviews.queue import Case, open_cases

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from nottwice.errors import UsageError
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.tool import Duration, parse_duration
 from nottwice.testing.smoke_caller import Caller, TrialOrder, key_of
 

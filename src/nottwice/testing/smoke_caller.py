@@ -25,7 +25,7 @@ from nottwice.engine.session import current_attempt, current_scope
 from nottwice.errors import NottwiceError, UsageError
 from nottwice.guard.ledger import Ledger
 from nottwice.model.call import CallRow, CallStatus
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 
 START_SECONDS = 60.0
 LAST_WORDS_SECONDS = 1.0

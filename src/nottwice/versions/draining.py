@@ -1,7 +1,7 @@
 """Which versions still have runs that need them, and which can be removed? (V3)
 
 Pure: computed from the ledger's runs, counted by status, and from what is deployed. A run needs its
-own version or a later patch of it. A run is open until it is completed or aborted, because a failed
+own version or another patch of it. A run is open until it is completed or aborted, because a failed
 run can be resumed. Runs that ``nt.run`` opened with a version are listed by that version. For them,
 it is unknown which code is deployed.
 """
@@ -12,10 +12,10 @@ import enum
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from nottwice.model.data.records import frozen_record
 from nottwice.model.graphs.graph import Version, parse_version, split_graph_id
-from nottwice.model.records import frozen_record
 from nottwice.model.run import RunStatus
-from nottwice.model.tally import RunGroup
+from nottwice.model.runs.tally import RunGroup
 
 
 class VersionRemoval(enum.Enum):
@@ -147,7 +147,7 @@ def _removal(graph_id: str, deployed: Sequence[str] | None, open_ids: set[str]) 
         return VersionRemoval.MISSING if stranded else VersionRemoval.GONE
     if graph_id == _newest(graph_id, deployed):
         return VersionRemoval.NEW_RUNS
-    # Open runs of earlier patches also need it, unless a later patch takes them all.
+    # Open runs of other patches also need it, unless a later patch takes them all.
     needed = any(taker_of(one, deployed) == graph_id for one in open_ids)
     return VersionRemoval.OPEN_RUNS if needed else VersionRemoval.SAFE
 

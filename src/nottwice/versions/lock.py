@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from nottwice.errors import InvalidGraph, UsageError
+from nottwice.model.data.records import frozen_record
+from nottwice.model.data.shapes import UNREADABLE
 from nottwice.model.graphs import schemas
 from nottwice.model.graphs.bump import Bump, is_draft, next_version, says_enough, what_bump
 from nottwice.model.graphs.fingerprint import Fingerprint
 from nottwice.model.graphs.graph import split_graph_id
-from nottwice.model.records import frozen_record
-from nottwice.model.shapes import UNREADABLE
 
 FORMAT = 1
 MOST_LINE_CHARACTERS = 96

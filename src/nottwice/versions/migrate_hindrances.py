@@ -24,14 +24,14 @@ from nottwice.graphs.declare import Graph
 from nottwice.graphs.fingerprint import effects_of
 from nottwice.graphs.recorded import recorded_fingerprint
 from nottwice.model import values
-from nottwice.model.calendar import utc
 from nottwice.model.call import CallRow, CallStatus
+from nottwice.model.data.calendar import utc
+from nottwice.model.data.shapes import not_believed
 from nottwice.model.graphs.graph import Node
 from nottwice.model.graphs.mapping import Move, OpenVisit, nodes_at, place_of
-from nottwice.model.places import is_inside
 from nottwice.model.review import Review, ReviewKind, ReviewStatus
 from nottwice.model.run import RunRecord, RunStatus, StepRecord
-from nottwice.model.shapes import not_believed
+from nottwice.model.runs.places import is_inside
 from nottwice.model.tool import OWN_PREFIX
 from nottwice.store.interface import Store
 

@@ -22,11 +22,11 @@ from nottwice.graphs.declare import Graph
 from nottwice.graphs.recorded import recorded_definition
 from nottwice.graphs.undeployed import position_of
 from nottwice.model import values
+from nottwice.model.data.records import frozen_record
 from nottwice.model.failure import Failure, FailureClass
 from nottwice.model.graphs.graph import GraphDefinition, split_graph_id
 from nottwice.model.graphs.mapping import Move, OpenVisit, nodes_at, open_visits
 from nottwice.model.graphs.position import Position
-from nottwice.model.records import frozen_record
 from nottwice.model.review import MIGRATE, AuditEntry
 from nottwice.model.run import (
     CheckpointRecord,

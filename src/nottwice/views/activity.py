@@ -13,8 +13,9 @@ from typing import Annotated
 from nottwice.guard.ledger import Ledger
 from nottwice.guard.upkeep.on_record import runs_in_pages
 from nottwice.model.call import CallRow
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.run import RunRecord, RunStatus
+from nottwice.model.runs.openings import OpeningEnd, OpeningRecord
 from nottwice.store.interface import Store
 from nottwice.views.shape import Timestamp
 
@@ -62,6 +63,59 @@ class Activity:
     receipts_over_time: Annotated[tuple[int, ...], "the same for calls answered from the ledger"]
 
 
+class RecentDoings:
+    """What may count since a moment: runs, their openings and their calls, up to a limit."""
+
+    def __init__(
+        self, ledger: Ledger, seconds: float, *, most_runs: int | None, most_calls: int | None
+    ) -> None:
+        self._store, self.now = ledger.store, ledger.clock.now()
+        self.since = self.now - seconds
+        self._most_runs, self._most_calls = most_runs, most_calls
+        self.runs = self.calls = 0
+        """How many were read."""
+        self.is_complete = True
+
+    def read_runs(self) -> Iterator[RunRecord]:
+        """The runs that may have done something."""
+        for run in _recent_runs(self._store, self.since):
+            if self._most_runs is not None and self.runs >= self._most_runs:
+                self.is_complete = False
+                return
+            self.runs += 1
+            yield run
+
+    def read_openings(self, run: RunRecord) -> Iterator[OpeningRecord]:
+        """The openings of a run that had not ended before the moment."""
+        for opening in self._store.openings(run.workflow_id):
+            if (opening.ended_at or self.now) >= self.since:
+                yield opening
+
+    def read_calls(self, run: RunRecord) -> Iterator[CallRow]:
+        """The calls of a run that began since the moment, newest first."""
+        for row in _recent_calls(self._store, run.workflow_id, self.since):
+            if self._most_calls is not None and self.calls >= self._most_calls:
+                self.is_complete = False
+                return
+            self.calls += 1
+            yield row
+
+
+def is_done_effect(row: CallRow) -> bool:
+    """Whether a call has changed something outside, as far as is known."""
+    return row.replay_class.effectful and not row.status.in_doubt and row.failure is None
+
+
+def has_failed(row: CallRow) -> bool:
+    """Whether a call has failed, and is known to."""
+    return row.failure is not None and not row.status.in_doubt
+
+
+def is_verified(row: CallRow) -> bool:
+    """Whether the verify hook has settled a doubt about a call."""
+    return row.settled_by == "verify"
+
+
 class _Tally:
     """The figures of one tool while they are counted."""
 
@@ -72,13 +126,12 @@ class _Tally:
     def count(self, row: CallRow) -> bool:
         """Count a call; True if it is an effect that is done."""
         self.calls += 1
-        is_done = not row.status.in_doubt and row.failure is None
-        is_effect = row.replay_class.effectful and is_done
+        is_effect = is_done_effect(row)
         self.effects += is_effect
         self.in_doubt += row.status.in_doubt
-        if row.settled_by == "verify":
+        if is_verified(row):
             self.verified.add(row.call_id)
-        self.failed += row.failure is not None and not row.status.in_doubt
+        self.failed += has_failed(row)
         return is_effect
 
 
@@ -86,53 +139,53 @@ def activity_since(
     ledger: Ledger, seconds: float, *, most_runs: int | None = None, most_calls: int | None = None
 ) -> Activity:
     """What was done in the last ``seconds``."""
-    store, now = ledger.store, ledger.clock.now()
-    since = now - seconds
+    recent = RecentDoings(ledger, seconds, most_runs=most_runs, most_calls=most_calls)
+    since = recent.since
     tools: dict[str, _Tally] = {}
     effects, answers = [0] * BUCKETS, [0] * BUCKETS
-    figures = dict.fromkeys(("runs", "calls", "receipts", "tokens", "resumed", "killed"), 0)
-    usd, is_complete = 0.0, True
+    figures = dict.fromkeys(("receipts", "tokens", "resumed", "killed"), 0)
+    usd = 0.0
 
     def bucket(at: float) -> int:
         return min(BUCKETS - 1, max(0, int((at - since) / max(seconds, 1e-9) * BUCKETS)))
 
-    for run in _recent_runs(store, since):
-        if most_runs is not None and figures["runs"] >= most_runs:
-            is_complete = False
-            break
-        figures["runs"] += 1
-        for opening in store.openings(run.workflow_id):
-            if (opening.ended_at or now) < since:
-                continue
-            figures["resumed"] += opening.epoch > 1 and opening.began_at >= since
-            figures["killed"] += opening.ended is not None and opening.ended.value == "killed"
+    for run in recent.read_runs():
+        for opening in recent.read_openings(run):
+            figures["resumed"] += has_resumed(opening, since)
+            figures["killed"] += was_killed(opening)
             figures["receipts"] += opening.receipts or 0
             figures["tokens"] += opening.tokens or 0
             usd += opening.usd or 0.0
             answers[bucket(opening.began_at)] += opening.receipts or 0
-        for row in _recent_calls(store, run.workflow_id, since):
-            if most_calls is not None and figures["calls"] >= most_calls:
-                is_complete = False
-                break
-            figures["calls"] += 1
+        for row in recent.read_calls(run):
             if tools.setdefault(row.identity.tool_name, _Tally()).count(row):
                 effects[bucket(row.finished_at or row.created_at)] += 1
     return Activity(
         since=Timestamp(since),
-        until=Timestamp(now),
-        runs=figures["runs"],
-        calls=figures["calls"],
+        until=Timestamp(recent.now),
+        runs=recent.runs,
+        calls=recent.calls,
         effects=sum(effects),
         receipts=figures["receipts"],
         tokens_saved=figures["tokens"],
         usd_saved=round(usd, 6),
         resumed=figures["resumed"],
         killed=figures["killed"],
-        is_complete=is_complete,
+        is_complete=recent.is_complete,
         by_tool=tuple(_tool(name, tools[name]) for name in sorted(tools)),
         effects_over_time=tuple(effects),
         receipts_over_time=tuple(answers),
     )
+
+
+def has_resumed(opening: OpeningRecord, since: float) -> bool:
+    """Whether an opening has resumed its run since a moment."""
+    return opening.epoch > 1 and opening.began_at >= since
+
+
+def was_killed(opening: OpeningRecord) -> bool:
+    """Whether an opening ended because its process died."""
+    return opening.ended is OpeningEnd.KILLED
 
 
 def _tool(name: str, tally: _Tally) -> ToolActivity:

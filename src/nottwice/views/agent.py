@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from nottwice.engine.upkeep.history import load_whole
 from nottwice.graphs.recorded import recorded_fingerprint
 from nottwice.model import values
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.run import RunRecord
 from nottwice.model.saving.frozen import thaw
 from nottwice.store.interface import Store
@@ -65,8 +65,8 @@ def agent_of(store: Store, run: RunRecord) -> AgentView | None:
 
 def agent_view(store: Store, run_id: str, plain: Mapping[str, Any]) -> AgentView:
     """The state of an agent's run, with what its workers and its lost requests cost."""
+    from nottwice.agent.delegating.workers import costed
     from nottwice.agent.state import RunState
-    from nottwice.agent.workers import costed
 
     state = costed(store, run_id, RunState(plain))
     return AgentView(
@@ -91,8 +91,8 @@ def agent_view(store: Store, run_id: str, plain: Mapping[str, Any]) -> AgentView
 
 def _unanswered(store: Store, run_id: str, state: RunState) -> list[str]:
     """What the user has said to a run and its state does not have, because the run waits, say."""
-    from nottwice.agent.hearing import MESSAGE
     from nottwice.agent.messages import described, from_payload
+    from nottwice.agent.requests.hearing import MESSAGE
 
     known = Counter(described(message) for message in state.heard)
     found: list[str] = []

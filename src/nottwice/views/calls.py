@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from nottwice.engine.doubts.blocking import call_text
 from nottwice.model import values
 from nottwice.model.call import CallRow, CallStatus, ResultKind, StoredResult
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.replay_class import ReplayClass
 from nottwice.model.review import Evidence
 from nottwice.model.run import Life, StepRecord, StepStatus

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from nottwice.guard.ledger import Ledger
-from nottwice.model.asked import UNDO, Question
-from nottwice.model.records import frozen_record
+from nottwice.model.asking.asked import UNDO, Question
+from nottwice.model.data.records import frozen_record
 from nottwice.model.review import ReviewKind, ReviewStatus, Verb
 from nottwice.store.interface import Store
 from nottwice.views.commands import CommandLine

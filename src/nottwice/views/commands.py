@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.store.postgres.place import without_secrets
 
 

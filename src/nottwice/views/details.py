@@ -11,7 +11,7 @@ from typing import Annotated, TypeVar
 
 from nottwice.guard.ledger import Ledger
 from nottwice.model.call import CallRow, CallStatus
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.review import MIGRATE, Evidence, Review, Verb
 from nottwice.model.run import Life, RunRecord, RunStatus
 from nottwice.store.interface import Store
@@ -56,6 +56,11 @@ class RunDetails:
     steps: Annotated[tuple[StepView, ...], "the visits of steps, in the order they began; see step"]
     calls: Annotated[tuple[CallView, ...], "the calls, oldest first; see call"]
     reviews: Annotated[tuple[ReviewView, ...], "all reviews of the run; see review"]
+    group_reviews: Annotated[
+        tuple[ReviewView, ...],
+        "the open reviews of other runs of its group that hold back new effects of the group; see "
+        "review",
+    ]
     omitted: Annotated[
         dict[str, int], "how many `calls` and `steps` are not printed; --all prints them"
     ]
@@ -121,6 +126,7 @@ def look_into(ledger: Ledger, run_id: str, *, limit: int | None = MOST_CALLS) ->
             for row in rows
         ),
         reviews=views,
+        group_reviews=_of_group(store, run, holders),
         omitted={"calls": omitted, "steps": len(steps) - len(kept_steps)},
         nodes=nodes_of(store, run),
         checkpoints=checkpoints_of(store, run_id),
@@ -131,6 +137,18 @@ def look_into(ledger: Ledger, run_id: str, *, limit: int | None = MOST_CALLS) ->
         migrated=_migrations(store, run),
         aborted=abort_text(store, run_id),
     )
+
+
+def _of_group(store: Store, run: RunRecord, holders: Holders) -> tuple[ReviewView, ...]:
+    """The reviews of other runs that hold back the group of a run (P301)."""
+    if run.group is None:
+        return ()
+    others = [
+        review
+        for review in store.group_reviews(run.group)
+        if review.identity.workflow_id != run.workflow_id
+    ]
+    return tuple(review_view(store, review, holders.tools) for review in others)
 
 
 def abort_text(store: Store, run_id: str) -> str | None:

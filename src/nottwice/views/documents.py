@@ -36,6 +36,7 @@ from nottwice.views.outcomes import (
     Locked,
     MigrationReport,
     MigrationView,
+    NotifyOutcome,
     RecheckedView,
     RecheckReport,
     RemovalView,
@@ -54,6 +55,7 @@ from nottwice.views.outcomes import (
     WorkerStopped,
 )
 from nottwice.views.overview import Overview
+from nottwice.views.readiness import ReadyGraph, ReadyRuns
 from nottwice.views.report import CostReport, ToolCost
 from nottwice.views.reviews import ReviewList, ReviewView
 from nottwice.views.runs import FailureView, OpeningView, RunList, RunView, WaitView
@@ -65,10 +67,12 @@ DOCUMENTS: dict[str, type[Any]] = {
     "": Overview,
     "runs": RunList,
     "runs, with --by-version": VersionList,
+    "runs, with --ready": ReadyRuns,
     "show": RunDetails,
     "reviews": ReviewList,
     "decide": Decided,
     "decide, without a verb": ShownCase,
+    "notify": NotifyOutcome,
     "serve": Served,
     "report": CostReport,
     "recheck": RecheckReport,
@@ -117,6 +121,7 @@ SHAPES: dict[str, type[Any]] = {
     "trial": TrialView,
     "entry": EntryView,
     "version": VersionRow,
+    "ready graph": ReadyGraph,
     "worker": WorkerFigures,
     "node": NodeView,
     "checkpoint": CheckpointView,

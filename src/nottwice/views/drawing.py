@@ -11,10 +11,10 @@ from html import escape
 from typing import Annotated
 
 from nottwice.graphs.recorded import recorded_definition
+from nottwice.model.data.printable import one_line
+from nottwice.model.data.records import frozen_record
 from nottwice.model.graphs.drawing import COLORS, arrows
 from nottwice.model.graphs.graph import END, GraphDefinition
-from nottwice.model.printable import one_line
-from nottwice.model.records import frozen_record
 from nottwice.store.interface import Store
 from nottwice.views.graphs import NodeView
 

@@ -7,9 +7,9 @@ from typing import Annotated
 from nottwice.errors import UsageError
 from nottwice.graphs.recorded import recorded_definition
 from nottwice.guard.ledger import Ledger
+from nottwice.model.data.records import frozen_record
 from nottwice.model.graphs.drawing import arrows
 from nottwice.model.graphs.graph import GraphDefinition, split_graph_id
-from nottwice.model.records import frozen_record
 from nottwice.views.graphs import NodeView, nodes_of
 from nottwice.views.runs import load_run
 from nottwice.views.text import shorten

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from nottwice.errors import UsageError
 from nottwice.model import values
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 
 FieldKind = Literal["text", "integer", "number", "yes or no", "choice", "json"]
 _NOTHING = "Nothing was recorded."

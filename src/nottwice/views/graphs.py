@@ -13,9 +13,9 @@ from nottwice.graphs.recorded import recorded_definition
 from nottwice.guard.ledger import Ledger
 from nottwice.model import values
 from nottwice.model.call import ROOT_NODE
-from nottwice.model.places import shown_node
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.run import EventRecord, RunRecord
+from nottwice.model.runs.places import shown_node
 from nottwice.model.saving.changes import Change
 from nottwice.store.interface import Store
 from nottwice.views.runs import Holders, RunView, load_run, run_view

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 from nottwice.errors import UsageError
 from nottwice.guard.ledger import Ledger
-from nottwice.model.labels import parse_tag
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.review import ReviewKind, Verb
+from nottwice.model.runs.labels import parse_tag
 from nottwice.model.tool import parse_duration
 from nottwice.views.choices import blocks_text
 from nottwice.views.reviews import DANGER, ReviewView, review_view
@@ -85,7 +85,7 @@ class Inbox:
 def read_inbox(ledger: Ledger, wanted: InboxFilter | None = None) -> Inbox:
     """The reviews that are open or decided and not used, the most dangerous first."""
     store, wanted = ledger.store, wanted or InboxFilter()
-    _check(wanted)
+    check_filter(wanted)
     now = ledger.clock.now()
     pending = store.open_reviews()
     tools, holders = ToolTexts(store), Holders(store)
@@ -122,7 +122,8 @@ def in_bulk(view: ReviewView) -> bool:
     return view.kind is ReviewKind.APPROVAL and view.is_open
 
 
-def _check(wanted: InboxFilter) -> None:
+def check_filter(wanted: InboxFilter) -> None:
+    """UsageError if a filter makes no sense."""
     if wanted.group and wanted.group not in GROUPS:
         raise UsageError(
             f"{shorten(wanted.group, 40)!r} is not a kind of review. Nothing was read. Choose one "

@@ -8,12 +8,13 @@ from typing import Annotated
 
 from nottwice.guard.ledger import Ledger
 from nottwice.guard.upkeep.backup import BACKED_UP
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.run import Life
 from nottwice.store.interface import LEDGER as OF_THE_LEDGER
 from nottwice.store.interface import Store
 from nottwice.store.postgres.place import is_postgres
 from nottwice.views.activity import Activity, activity_since
+from nottwice.views.behind import decisions_behind
 from nottwice.views.commands import CommandLine
 from nottwice.views.inbox import GROUP_OF
 from nottwice.views.overview import Overview, look_over
@@ -56,6 +57,7 @@ class LedgerView:
     doubts: Annotated[int, "how many doubts wait for a person"]
     open_by_age: Annotated[dict[str, int], "how many reviews have been open for longer than that"]
     oldest_seconds: Annotated[float | None, "how long the oldest open review has waited, or null"]
+    decided: Annotated[dict[str, int], "how many reviews each person decided in the last 24 hours"]
     holders: Annotated[tuple[HolderView, ...], "the processes that hold runs; see holder"]
     findings: Annotated[tuple[str, ...], "what waits, and no living process is known for it"]
     now: float
@@ -79,6 +81,7 @@ def look_at_ledger(ledger: Ledger, commands: CommandLine) -> LedgerView:
         doubts=sum(GROUP_OF[review.kind] == "in doubt" for review in asked),
         open_by_age={name: sum(one >= least for one in waited) for name, least in _AGES.items()},
         oldest_seconds=max(waited, default=None),
+        decided=decisions_behind(ledger, DAY_SECONDS, rows=0).by,
         holders=_holders(store),
         findings=_findings(ledger, overview, commands),
         now=now,

@@ -10,7 +10,7 @@ from nottwice.engine.upkeep.retention import RemovalReport, RemovedRun
 from nottwice.guard.ledger import Ledger
 from nottwice.guard.upkeep.backup import Copy
 from nottwice.guard.upkeep.seals import Verified
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.review import AuditEntry
 from nottwice.model.run import EventRecord
 from nottwice.versions.migrate_plan import Migration
@@ -304,7 +304,7 @@ class RemovalView:
     families: Annotated[int, "how many runs were looked at, each with those that it has spawned"]
     removed: Annotated[
         dict[str, int],
-        "how many `runs` became tombstones, and how many `calls` and `checkpoints` went",
+        "how many `runs` became tombstones, and how many `calls`, `checkpoints` and `notices` went",
     ]
     still_open: Annotated[
         int, "how many families are old enough, but have a review, a doubt or a process"
@@ -350,10 +350,26 @@ class SettingsWritten:
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
+class NotifyOutcome:
+    """What `notify` sent."""
+
+    ledger: Annotated[str, LEDGER]
+    sent: Annotated[int, "messages that arrived; a digest is one"]
+    notices: Annotated[int, "notices that were told in them"]
+    moot: Annotated[int, "notices not worth telling any more: decided or resumed meanwhile"]
+    held: Annotated[int, "notices that wait, because there were ten messages in this minute"]
+    failed: Annotated[int, "messages that did not arrive, and will be tried again"]
+    given_up: Annotated[int, "notices given up within the last 24 hours, by any sender"]
+    again: Annotated[int, "notices that had been given up and are tried again, with `--again`"]
+    problems: Annotated[tuple[str, ...], "why messages did not arrive"]
+
+
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class Served:
     """Where `serve` has put the operator's page."""
 
     ledger: Annotated[str, LEDGER]
+    ledgers: Annotated[tuple[str, ...], "all ledgers that the page shows; `ledger` is the first"]
     decide: Annotated[str | None, "the link to decide; null if no link allows it"]
     look: Annotated[str, "the link to only look; behind a proxy: the address without a token"]
 
@@ -432,6 +448,7 @@ def removal_view(ledger: Ledger, removed: RemovalReport) -> RemovalView:
             "runs": removed.runs,
             "calls": removed.calls,
             "checkpoints": removed.checkpoints,
+            "notices": removed.notices,
         },
         still_open=removed.still_open,
         unknown_tools=dict(sorted(removed.unknown_tools.items())),

@@ -11,9 +11,10 @@ from typing import Annotated
 
 from nottwice.engine.doubts.restored import is_failover, mark_of
 from nottwice.guard.ledger import Ledger
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.run import RunStatus, WaitKind
-from nottwice.model.tally import DECIDED
+from nottwice.model.runs.notices import NOTICE_KINDS
+from nottwice.model.runs.tally import DECIDED
 from nottwice.store.interface import ManyFiles
 from nottwice.views.commands import CommandLine
 from nottwice.views.reviews import CaseView, case_of_review
@@ -34,6 +35,7 @@ from nottwice.views.waits import resume_command
 MOST_LOADED = 20
 """How many reviews, and how many runs that need a person, are loaded; the rest are counted."""
 MOST_HINTS = 5
+NOT_TOLD_SECONDS = 7 * 86_400.0
 
 
 @frozen_record(frozen=True, slots=True)
@@ -63,6 +65,9 @@ class Overview:
     copied_at: Annotated[
         Timestamp | None, "if the ledger is a copy that is not accounted for: when it was made"
     ]
+    not_told: Annotated[
+        int, "how many notices no one was told of within 7 days, because they were given up"
+    ]
     unreadable: Annotated[
         tuple[str, ...],
         "what is wrong with each file that cannot be read; the exit code is 3 then",
@@ -84,7 +89,7 @@ def look_over(ledger: Ledger, commands: CommandLine | None = None) -> Overview:
     """Count what is in a ledger, and find what needs a person."""
     store, holders = ledger.store, Holders(ledger.store)
     states = count_states(store.count_runs(), holders)
-    tally = store.tally(now=ledger.clock.now(), over=False, limit=MOST_LOADED)
+    tally = store.tally(now=ledger.clock.now(), only_waiting=True, limit=MOST_LOADED)
     waiting: Counter[str] = Counter()
     for group in tally.groups:
         waiting.update(dict.fromkeys(group.waits, group.runs))
@@ -97,6 +102,8 @@ def look_over(ledger: Ledger, commands: CommandLine | None = None) -> Overview:
     more = needing - len(cases) - len(interrupted) - len(ready)
     mark = mark_of(store)
     failover = mark.why if mark is not None and is_failover(mark) else None
+    since = ledger.clock.now() - NOT_TOLD_SECONDS
+    lost = store.settled_notices(since=since, kinds=NOTICE_KINDS, given_up=True)
     hints = [
         *_hints_for_people(
             cases, ready, interrupted, decided_reviews(store, ready), more, commands
@@ -112,6 +119,7 @@ def look_over(ledger: Ledger, commands: CommandLine | None = None) -> Overview:
         waiting={kind: waiting[kind] for kind in (*(one.value for one in WaitKind), DECIDED)},
         next=tuple(hint.command for hint in hints),
         copied_at=moment(None if mark is None else mark.at),
+        not_told=len(lost),
         unreadable=tuple(store.unreadable()) if isinstance(store, ManyFiles) else (),
         cases=cases,
         interrupted=interrupted,

@@ -13,9 +13,9 @@ from typing import Annotated
 
 from nottwice.errors import UsageError
 from nottwice.guard.ledger import Ledger
-from nottwice.model.labels import Labels, parse_tag, read_labels
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.run import RunRecord, RunStatus, WaitKind
+from nottwice.model.runs.labels import Labels, parse_tag, read_labels
 from nottwice.model.tool import parse_duration
 from nottwice.store.interface import Store
 from nottwice.views.runs import STATES, RunView, decided_reviews, list_runs

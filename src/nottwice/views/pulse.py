@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from nottwice.guard.ledger import Ledger
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.store.interface import Store
 from nottwice.views.shape import Timestamp
 
@@ -22,7 +22,7 @@ class Pulse:
 def feel(ledger: Ledger, run_id: str | None = None) -> Pulse:
     """The pulse of a ledger, or of one run."""
     store, now = ledger.store, ledger.clock.now()
-    tally = store.tally(now=now, over=False)
+    tally = store.tally(now=now, only_waiting=True)
     if run_id is None:
         newest = store.runs(limit=1)
         seen = [(run.workflow_id, run.updated_at, run.epoch) for run in newest]

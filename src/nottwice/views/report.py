@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from nottwice.guard.ledger import Ledger
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.review import Review, ReviewKind
+from nottwice.store.interface import Store
 from nottwice.views.activity import Activity, ToolActivity, activity_since
 from nottwice.views.shape import LEDGER
 from nottwice.views.text import age_text, shorten
@@ -66,13 +67,12 @@ def report_on(
     activity = activity_since(ledger, seconds, most_runs=most_runs, most_calls=most_calls)
     asked: dict[str, list[Review]] = defaultdict(list)
     decided: dict[str, int] = defaultdict(int)
-    for review in ledger.store.reviews():
-        if review.opened_at < activity.since:
-            continue
-        if review.decision is not None:
+    reviews = ledger.store.reviews()
+    for review in reviews:
+        if review.decision is not None and review.decision.at >= activity.since:
             decided[review.decision.by] += 1
-        if review.kind in _DOUBTS:
-            asked[review.identity.tool_name].append(review)
+    for review in _doubts(reviews, activity.since):
+        asked[review.identity.tool_name].append(review)
     known = {one.tool: one for one in activity.by_tool}
     costs = [
         _cost(name, known.get(name), asked[name], activity.until)
@@ -101,15 +101,11 @@ def _cost(
     people = [
         review.decision.at - review.opened_at
         for review in reviews
-        if review.decision is not None and review.decision.by != BY_VERIFY
+        if review.decision is not None and settled_by(review) == "by-people"
     ]
     # A hook may settle a doubt before a person is asked, or afterwards.
     verified = frozenset[str]() if activity is None else activity.verified
-    rechecked = {
-        review.call_id
-        for review in reviews
-        if review.decision is not None and review.decision.by == BY_VERIFY
-    }
+    rechecked = {review.call_id for review in reviews if settled_by(review) == "by-verify"}
     doubts = len(verified | {review.call_id for review in reviews})
     calls = 0 if activity is None else activity.calls
     return ToolCost(
@@ -119,10 +115,26 @@ def _cost(
         per_thousand=round(1000.0 * doubts / max(calls, doubts, 1), 3),
         by_verify=len(verified | rechecked),
         by_person=len(people),
-        open=sum(review.decision is None and review.closed_at is None for review in reviews),
+        open=sum(settled_by(review) == "open-doubts" for review in reviews),
         median_seconds=statistics.median(people) if people else None,
         waited_seconds=round(sum(lasted), 6),
     )
+
+
+def doubts_since(store: Store, since: float) -> list[Review]:
+    """The reviews of doubts that were opened since a moment."""
+    return _doubts(store.reviews(), since)
+
+
+def settled_by(review: Review) -> str:
+    """Return who has settled a doubt: by-verify, by-people, open-doubts, or an empty text."""
+    if review.decision is not None:
+        return "by-verify" if review.decision.by == BY_VERIFY else "by-people"
+    return "open-doubts" if review.closed_at is None else ""
+
+
+def _doubts(reviews: Sequence[Review], since: float) -> list[Review]:
+    return [one for one in reviews if one.opened_at >= since and one.kind in _DOUBTS]
 
 
 def _advice(cost: ToolCost) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from nottwice.guard.ledger import Ledger
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.run import Life
 from nottwice.store.interface import Store
 from nottwice.views.commands import CommandLine

@@ -13,9 +13,9 @@ from typing import Annotated, Any, assert_never
 from nottwice.engine.doubts.blocking import call_text, written_call
 from nottwice.guard.ledger import Ledger
 from nottwice.model import values
-from nottwice.model.asked import UNDO, Question, WantedCall, shown_in, words_of
+from nottwice.model.asking.asked import UNDO, Question, WantedCall, shown_in, words_of
 from nottwice.model.call import CallRow
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.review import Decision, Review, ReviewKind, ReviewStatus, Verb
 from nottwice.model.run import Life
 from nottwice.reviews.queue import Case, case_of, find_case, needs_reason

@@ -16,10 +16,8 @@ from typing import Annotated, Any
 from nottwice.errors import UnknownRun, UsageError
 from nottwice.guard.ledger import Ledger
 from nottwice.guard.upkeep.on_record import runs_in_pages
+from nottwice.model.data.records import frozen_record
 from nottwice.model.failure import Failure
-from nottwice.model.labels import NO_LABELS, Labels
-from nottwice.model.openings import OpeningEnd, OpeningRecord
-from nottwice.model.records import frozen_record
 from nottwice.model.review import ReviewStatus
 from nottwice.model.run import (
     HolderRecord,
@@ -30,6 +28,8 @@ from nottwice.model.run import (
     Wait,
     WaitKind,
 )
+from nottwice.model.runs.labels import NO_LABELS, Labels
+from nottwice.model.runs.openings import OpeningEnd, OpeningRecord
 from nottwice.store.interface import Store
 from nottwice.views.shape import LEDGER, Timestamp, moment, one_of
 from nottwice.views.wording import ToolTexts
@@ -153,6 +153,7 @@ class OpeningView:
     usd_saved: Annotated[
         float | None, "what those replies cost when they were made, 0 if not known, or null"
     ]
+    trace_id: Annotated[str | None, "the trace that shows it, if it was traced, or null"]
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
@@ -336,6 +337,7 @@ def opening_view(opening: OpeningRecord, holders: Holders) -> OpeningView:
         receipts=opening.receipts,
         tokens_saved=opening.tokens,
         usd_saved=opening.usd,
+        trace_id=opening.trace_id,
     )
 
 

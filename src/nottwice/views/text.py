@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from datetime import UTC, tzinfo
 
 from nottwice.engine.hiding import hide
-from nottwice.model.calendar import utc
-from nottwice.model.printable import one_line
+from nottwice.model.data.calendar import utc
+from nottwice.model.data.printable import one_line
 
 MOST_CHARACTERS = 200
 

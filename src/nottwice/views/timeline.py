@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Annotated
 
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.views.details import RunDetails
 from nottwice.views.runs import OpeningView
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from nottwice.guard.check.report import Finding, ToolReport
 from nottwice.guard.upkeep.preview import LedgerFormat
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.replay_class import ReplayClass
 from nottwice.views.shape import one_of
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from nottwice.guard.ledger import Ledger
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.versions.draining import VersionView, drains
 from nottwice.views.shape import LEDGER, Timestamp, moment
 

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Collection, Iterator
 from typing import assert_never
 
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.review import ReviewStatus
 from nottwice.model.run import RunRecord, RunStatus, Wait, WaitKind
 from nottwice.store.interface import Store

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from nottwice.model import values
-from nottwice.model.templates import KEY, fill
-from nottwice.model.tool_record import ToolRecord
+from nottwice.model.tools.templates import KEY, fill
+from nottwice.model.tools.tool_record import ToolRecord
 from nottwice.reviews.queue import known_tool
 from nottwice.store.interface import Store
 

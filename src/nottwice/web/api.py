@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from nottwice.views.choices import open_docket
+from nottwice.views.conversation import turns_of
 from nottwice.views.details import look_into
 from nottwice.views.inbox import read_inbox
 from nottwice.views.ledgers import look_at_ledger
@@ -21,7 +22,7 @@ from nottwice.views.shape import to_plain
 from nottwice.web.actions import cancel_run, send_event
 from nottwice.web.deciding import record
 from nottwice.web.desk import Desk, form_in, visitor_of
-from nottwice.web.ledger import read_report
+from nottwice.web.ledger import read_behind, read_report, read_retention
 from nottwice.web.runs import MOST_CALLS, read_filter
 
 
@@ -52,6 +53,17 @@ def routes(desk: Desk) -> list[Route]:
     def report(request: Request) -> Response:
         return _json(read_report(desk, request))
 
+    def behind(request: Request) -> Response:
+        return _json(read_behind(desk, request))
+
+    def retention(request: Request) -> Response:
+        return _json(read_retention(desk, request))
+
+    def turns(request: Request) -> Response:
+        run_id = load_run(desk.ledger.store, request.query_params.get("id", "")).workflow_id
+        agent = look_into(desk.ledger, run_id, limit=0).agent
+        return _json({"turns": () if agent is None else turns_of(desk.ledger, run_id, agent)})
+
     def send(request: Request) -> Response:
         run_id = send_event(desk.ledger, form_in(request), by=visitor_of(request).name)
         return _json(look_into(desk.ledger, run_id))
@@ -65,7 +77,10 @@ def routes(desk: Desk) -> list[Route]:
         Route("/api/run", one_run),
         Route("/api/run/send", send, methods=["POST"]),
         Route("/api/run/cancel", cancel, methods=["POST"]),
+        Route("/api/run/turns", turns),
         Route("/api/report", report),
+        Route("/api/behind", behind),
+        Route("/api/retention", retention),
         Route("/api/ledger", status),
         Route("/api/reviews", reviews),
         Route("/api/reviews/{review_id}", one_review, methods=["GET"]),

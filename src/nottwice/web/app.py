@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -20,16 +20,19 @@ from nottwice.errors import (
     UnknownRun,
     UsageError,
 )
-from nottwice.guard.ledger import AnyStore, ledger_of
+from nottwice.guard.ledger import AnyStore, Ledger, ledger_of
 from nottwice.views.commands import CommandLine
-from nottwice.web import actions, api, inbox, live, review, runs
+from nottwice.views.inboxes import name_ledgers
+from nottwice.web import actions, api, figures, inbox, live, review, runs
 from nottwice.web import ledger as ledger_pages
+from nottwice.web import several as several_pages
 from nottwice.web.desk import Desk
-from nottwice.web.rendering import Renderer
+from nottwice.web.rendering import Renderer, check_trace_url
 from nottwice.web.safety import VISITOR, Safety
 from nottwice.web.visitors import FindUser, LinkTokens
 
 STATIC = Path(__file__).with_name("static")
+_STATIC = Mount("/static", StaticFiles(directory=STATIC))
 _STATUS: tuple[tuple[type[NottwiceError], int], ...] = (
     (UnknownReview, 404),
     (UnknownRun, 404),
@@ -39,27 +42,33 @@ _STATUS: tuple[tuple[type[NottwiceError], int], ...] = (
 
 
 def page(
-    ledger: AnyStore,
+    ledger: AnyStore | Sequence[AnyStore],
     *,
     user: FindUser,
     read_only: bool = False,
     hosts: Collection[str] | None = None,
     secret: str | None = None,
-    commands: CommandLine | None = None,
+    commands: Sequence[CommandLine] = (),
     tokens: LinkTokens | None = None,
+    trace_url: str | None = None,
 ) -> Starlette:
     """Return the operator's page of a ledger as an ASGI app, to be mounted in one of yours.
 
+    ``ledger``: one ledger, or a list of several. Each of several has a page of its own below
+    ``/in/NAME/``, and ``/`` shows what waits in all of them (P356).
     ``user``: a function, which may be async. It gets each request and returns the name of the
     person, a ``Visitor`` with their rights, or None for a stranger. ``read_only``: no visitor may
     decide. ``hosts``: the names that the page answers to, with their port; None: all, because your
     app checks them. ``secret``: for the forms, if several processes serve the page; the same text
-    in all of them.
+    in all of them. ``trace_url``: where a trace is shown, ``"https://.../trace/{trace_id}"``.
     """
-    opened = ledger_of(ledger, create=False)
-    line = commands or CommandLine(opened.location)
-    renderer = Renderer(opened.location, read_only=read_only, commands=line)
-    desk = Desk(opened, renderer, line)
+    several = isinstance(ledger, Sequence) and not isinstance(ledger, str)
+    given: Sequence[AnyStore] = ledger if several else [ledger]  # type: ignore[assignment,list-item]
+    if not given:
+        raise UsageError("The page needs a ledger. Nothing was started. Name one.")
+    traces = None if trace_url is None else check_trace_url(trace_url)
+    opened = [ledger_of(one, create=False) for one in given]
+    desks = _desks(opened, commands, read_only=read_only, trace_url=traces)
     safety = Middleware(
         Safety,
         user=user,
@@ -68,10 +77,55 @@ def page(
         read_only=read_only,
         tokens=tokens,
     )
+    if len(desks) == 1:
+        return _app_of(desks[0], [safety])
+    of_all = Renderer(
+        f"{len(desks)} ledgers",
+        read_only=read_only,
+        commands=CommandLine(),
+        names=desks[0].render.names,
+    )
+    return Starlette(
+        routes=[
+            *several_pages.routes(desks, of_all),
+            figures.probe([desk.ledger for desk in desks]),
+            *(Mount(f"/in/{desk.render.name}", _app_of(desk)) for desk in desks),
+            _STATIC,
+        ],
+        middleware=[safety],
+        exception_handlers={NottwiceError: _problem(of_all, desks[0].ledger)},
+    )
+
+
+def _desks(
+    ledgers: Sequence[Ledger],
+    commands: Sequence[CommandLine],
+    *,
+    read_only: bool,
+    trace_url: str | None,
+) -> list[Desk]:
+    names = name_ledgers([one.location for one in ledgers]) if len(ledgers) > 1 else []
+    lines = commands or [CommandLine(one.location) for one in ledgers]
+    found = []
+    for ledger, line, name in zip(ledgers, lines, names or [""], strict=True):
+        render = Renderer(
+            ledger.location,
+            read_only=read_only,
+            commands=line,
+            name=name,
+            names=names,
+            trace_url=trace_url,
+        )
+        found.append(Desk(ledger, render, line))
+    return found
+
+
+def _app_of(desk: Desk, middleware: Sequence[Middleware] = ()) -> Starlette:
+    """The pages of one ledger."""
     return Starlette(
         routes=_routes(desk),
-        middleware=[safety],
-        exception_handlers={NottwiceError: _problem(desk)},
+        middleware=middleware,
+        exception_handlers={NottwiceError: _problem(desk.render, desk.ledger)},
     )
 
 
@@ -84,11 +138,12 @@ def _routes(desk: Desk) -> list[Route | Mount]:
         *ledger_pages.routes(desk),
         *api.routes(desk),
         *live.routes(desk),
-        Mount("/static", StaticFiles(directory=STATIC)),
+        *figures.routes(desk),
+        _STATIC,
     ]
 
 
-def _problem(desk: Desk) -> Callable[[Request, Exception], Response]:
+def _problem(render: Renderer, ledger: Ledger) -> Callable[[Request, Exception], Response]:
     """Return a page that says what went wrong, in the words of the error."""
 
     def problem(request: Request, error: Exception) -> Response:
@@ -97,7 +152,7 @@ def _problem(desk: Desk) -> Callable[[Request, Exception], Response]:
         if "/api/" in request.scope["path"] or VISITOR not in request.scope:
             plain = {"error": {"type": type(error).__name__, "message": text}}
             return JSONResponse(plain, status_code=status)
-        now = desk.ledger.clock.now()
-        return desk.render.page(request, "problem.html", now=now, status=status, problem=text)
+        now = ledger.clock.now()
+        return render.page(request, "problem.html", now=now, status=status, problem=text)
 
     return problem

@@ -12,8 +12,8 @@ from typing import Any
 from nottwice.errors import NottwiceError, UsageError
 from nottwice.guard import registry
 from nottwice.guard.ledger import Ledger
-from nottwice.model.asked import UNDO
-from nottwice.model.records import frozen_record
+from nottwice.model.asking.asked import UNDO
+from nottwice.model.data.records import frozen_record
 from nottwice.model.review import Review, Verb
 from nottwice.reviews import decide as decisions
 from nottwice.reviews.queue import find_case

@@ -7,7 +7,7 @@ from typing import Any
 from starlette.requests import Request
 
 from nottwice.guard.ledger import Ledger
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.views.commands import CommandLine
 from nottwice.web.rendering import Renderer
 from nottwice.web.safety import FORM, VISITOR

@@ -16,14 +16,7 @@ def routes(desk: Desk) -> list[Route]:
     """The inbox, and the form that approves several calls."""
 
     def show(request: Request) -> Response:
-        given = request.query_params
-        wanted = InboxFilter(
-            group=given.get("kind", ""),
-            tool=given.get("tool", ""),
-            run=given.get("run", ""),
-            tag=given.get("tag", ""),
-            older=given.get("older", ""),
-        )
+        wanted = read_filter(request)
         found = read_inbox(desk.ledger, wanted)
         return desk.render.page(
             request, "inbox.html", now=found.now, inbox=found, wanted=wanted, groups=list(GROUPS)
@@ -46,10 +39,22 @@ def routes(desk: Desk) -> list[Route]:
             return go_to(request, "/", recorded=len(outcomes))
         now = desk.ledger.clock.now()
         return desk.render.page(
-            request, "several.html", now=now, status=409, outcomes=outcomes, failed=failed
+            request, "partly.html", now=now, status=409, outcomes=outcomes, failed=failed
         )
 
     return [
         Route("/", show),
         Route("/approve", approve, methods=["POST"]),
     ]
+
+
+def read_filter(request: Request) -> InboxFilter:
+    """Return the filter that an address names."""
+    given = request.query_params
+    return InboxFilter(
+        group=given.get("kind", ""),
+        tool=given.get("tool", ""),
+        run=given.get("run", ""),
+        tag=given.get("tag", ""),
+        older=given.get("older", ""),
+    )

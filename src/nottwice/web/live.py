@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from nottwice.engine.clock import Clock
 from nottwice.errors import NottwiceError
 from nottwice.guard.ledger import Ledger
 from nottwice.views.pulse import Pulse, feel
@@ -41,8 +42,12 @@ class Pulses:
             if known is None or age is None or not 0 <= age < _FRESH_SECONDS:
                 if len(self._known) > _MOST_KNOWN:
                     self._known.clear()
-                known = self._known[run_id] = feel(self._ledger, run_id)
+                known = self._known[run_id] = self.read(run_id)
             return known
+
+    def read(self, run_id: str | None) -> Pulse:
+        """Read the pulse anew."""
+        return feel(self._ledger, run_id)
 
 
 def routes(desk: Desk) -> list[Route]:
@@ -50,15 +55,17 @@ def routes(desk: Desk) -> list[Route]:
     pulses = Pulses(desk.ledger)
 
     async def listen(request: Request) -> Response:
-        run_id = request.query_params.get("run") or None
-        beats = _beats(desk, pulses, run_id)
-        return StreamingResponse(beats, media_type="text/event-stream")
+        return stream(desk.ledger.clock, pulses, request.query_params.get("run") or None)
 
     return [Route("/live", listen)]
 
 
-async def _beats(desk: Desk, pulses: Pulses, run_id: str | None) -> AsyncIterator[str]:
-    clock = desk.ledger.clock
+def stream(clock: Clock, pulses: Pulses, run_id: str | None) -> Response:
+    """Answer with a beat every two seconds, until the browser has gone."""
+    return StreamingResponse(_beats(clock, pulses, run_id), media_type="text/event-stream")
+
+
+async def _beats(clock: Clock, pulses: Pulses, run_id: str | None) -> AsyncIterator[str]:
     while True:
         try:
             pulse = await run_in_threadpool(pulses.feel, run_id)

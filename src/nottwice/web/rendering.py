@@ -8,7 +8,8 @@ here: P326.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -17,12 +18,14 @@ from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse
 
+from nottwice.errors import UsageError
 from nottwice.model import values
 from nottwice.views.commands import CommandLine
 from nottwice.views.text import age_text, iso_text, safe, utc_text
-from nottwice.web.safety import SECRET, VISITOR
+from nottwice.web.safety import SECRET, TOP, VISITOR
 from nottwice.web.visitors import Visitor
 
+TRACE_ID = "{trace_id}"
 MOST_CHARACTERS = 20_000
 """How much of one text a page shows."""
 
@@ -74,6 +77,13 @@ def _moment(seconds: float | None) -> Markup:
     )
 
 
+def _instant(seconds: float) -> Markup:
+    """A point in time to the millisecond, for what happened within a second."""
+    return Markup('<time datetime="{}" data-exact>{} UTC</time>').format(
+        iso_text(seconds), utc_text(seconds)
+    )
+
+
 def _age(seconds: float) -> str:
     return age_text(seconds).removesuffix(" ago")
 
@@ -106,7 +116,14 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters.update(
-        block=_block, value=_value, moment=_moment, age=_age, took=_took, web_link=web_link
+        block=_block,
+        value=_value,
+        moment=_moment,
+        instant=_instant,
+        age=_age,
+        took=_took,
+        web_link=web_link,
+        quoted=shlex.quote,
     )
     return made
 
@@ -117,8 +134,20 @@ TEMPLATES = _environment()
 class Renderer:
     """The templates, with what every page shows: the ledger, the visitor, the links."""
 
-    def __init__(self, ledger: str, *, read_only: bool, commands: CommandLine) -> None:
+    def __init__(
+        self,
+        ledger: str,
+        *,
+        read_only: bool,
+        commands: CommandLine,
+        name: str = "",
+        names: Sequence[str] = (),
+        trace_url: str | None = None,
+    ) -> None:
         self.ledger, self.read_only, self.commands = ledger, read_only, commands
+        self.name, self.names = name, names
+        """The name in addresses, and those of all ledgers; empty if there is only one."""
+        self._trace_url = trace_url
 
     def page(
         self, request: Request, name: str, *, now: float, status: int = 200, **shown: Any
@@ -132,13 +161,33 @@ class Renderer:
             may_decide=visitor.may_decide,
             csrf=request.scope[SECRET],
             at=lambda path, **query: address(request, path, **query),
+            top=lambda path: f"{request.scope[TOP]}{path}",
+            name=self.name,
+            names=self.names,
             here=request.scope["path"].removeprefix(request.scope.get("root_path", "")),
             query=dict(request.query_params),
             now=now,
             store_words=self.commands.store_words(),
+            trace_link=self._trace_link,
             **shown,
         )
         return HTMLResponse(text, status_code=status)
+
+    def _trace_link(self, trace_id: str | None) -> str | None:
+        """Return where a trace is shown. None: there is none, or no place is known."""
+        if trace_id is None or self._trace_url is None:
+            return None
+        return self._trace_url.replace(TRACE_ID, trace_id)
+
+
+def check_trace_url(template: str) -> str:
+    """Refuse a place for traces that no link can lead to."""
+    if web_link(template.replace(TRACE_ID, "0" * 32)) is None or TRACE_ID not in template:
+        raise UsageError(
+            f"{template!r} is no place for traces. Nothing was started. Give an address with "
+            f"{TRACE_ID} in it, as in https://jaeger.example.com/trace/{TRACE_ID}"
+        )
+    return template
 
 
 def address(request: Request, path: str, **query: Any) -> str:

@@ -13,7 +13,8 @@ from starlette.routing import Route
 
 from nottwice.errors import UsageError
 from nottwice.model.run import WaitKind
-from nottwice.views.details import look_into
+from nottwice.views.conversation import TurnView, turns_of
+from nottwice.views.details import RunDetails, look_into
 from nottwice.views.drawing import drawing_of, picture
 from nottwice.views.graphs import difference, state_at
 from nottwice.views.outcomes import entry_view
@@ -89,6 +90,7 @@ def _run_page(desk: Desk, request: Request) -> Response:
         reasons=reasons_of(ledger.store, run_id, desk.commands),
         resumption=who_resumes(ledger, details.run, desk.commands),
         audit=[entry_view(entry) for entry in audit],
+        turns=_turns(desk, details, part),
         drawn=None if drawn is None else Markup(picture(drawn)),
         event_id=secrets.token_hex(8),
         awaited=next((one.subject for one in details.run.waits if one.kind is WaitKind.EVENT), ""),
@@ -97,6 +99,13 @@ def _run_page(desk: Desk, request: Request) -> Response:
         show_command=desk.commands.command("show", run_id),
         **_state_part(desk, request, run_id, part),
     )
+
+
+def _turns(desk: Desk, details: RunDetails, part: str) -> tuple[TurnView, ...]:
+    """The conversation, which may be long, only where it is shown."""
+    if part != "conversation" or details.agent is None:
+        return ()
+    return turns_of(desk.ledger, details.run.run_id, details.agent)
 
 
 def _state_part(desk: Desk, request: Request, run_id: str, part: str) -> dict[str, Any]:

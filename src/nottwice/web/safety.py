@@ -42,8 +42,10 @@ HEADERS = {
     "cache-control": "no-store",
 }
 VISITOR, FORM, SECRET = "nottwice.visitor", "nottwice.form", "nottwice.csrf"
+TOP = "nottwice.top"
 """What a page finds in the scope of a request."""
-_OPEN_TO_ALL = ("/static/",)
+_OPEN_TO_ALL = "/static/"
+HEALTH = "/healthz"
 _SAFE_METHODS = ("GET", "HEAD")
 _STRANGER = (
     "This page needs its link. Open the one that `nottwice serve` has printed, with the token in "
@@ -73,6 +75,8 @@ class Safety:
             await self._app(scope, receive, send)
             return
         request = Request(scope, receive)
+        # Where the page begins, also for a request that goes on to one ledger of several.
+        scope[TOP] = scope.get("root_path", "").rstrip("/")
 
         async def send_safely(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -94,7 +98,8 @@ class Safety:
                 request, 421, "This server does not answer to that name. Nothing was done."
             )
         path = scope["path"].removeprefix(scope.get("root_path", ""))
-        if path.startswith(_OPEN_TO_ALL) and request.method in _SAFE_METHODS:
+        is_open = path == HEALTH or path.startswith(_OPEN_TO_ALL)
+        if is_open and request.method in _SAFE_METHODS:
             return None
         welcome = self._welcome(request)
         if welcome is not None:

@@ -6,6 +6,7 @@ kept here: P320.
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import secrets
 import socket
@@ -16,9 +17,10 @@ import uvicorn
 
 from nottwice.errors import UsageError
 from nottwice.guard.ledger import Ledger
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.views.commands import CommandLine
 from nottwice.web.app import page
+from nottwice.web.rendering import check_trace_url
 from nottwice.web.visitors import TOKEN, LinkTokens
 
 
@@ -37,6 +39,8 @@ class Serving:
     user_header: str | None = None
     deciders: Sequence[str] = ()
     read_only: bool = False
+    trace_url: str | None = None
+    """Where a trace is shown: an address with ``{trace_id}`` in it."""
 
 
 @frozen_record(frozen=True, slots=True)
@@ -49,7 +53,11 @@ class Links:
 
 
 def serve(
-    ledger: Ledger, wanted: Serving, commands: CommandLine, *, announce: Callable[[Links], None]
+    ledgers: Sequence[Ledger],
+    wanted: Serving,
+    commands: Sequence[CommandLine],
+    *,
+    announce: Callable[[Links], None],
 ) -> None:
     """Serve the page until the process is told to stop. ``announce`` is told where it is."""
     check(wanted)
@@ -64,13 +72,14 @@ def serve(
             deciders=wanted.deciders,
         )
         app = page(
-            ledger,
+            list(ledgers),
             user=tokens.visitor,
             read_only=wanted.read_only,
             hosts=own_names(wanted, port),
             secret=LinkTokens.derived(tokens.decide_token, "forms"),
             commands=commands,
             tokens=None if wanted.user_header else tokens,
+            trace_url=wanted.trace_url,
         )
         announce(_links(wanted, tokens, port))
         config = uvicorn.Config(
@@ -84,11 +93,15 @@ def serve(
             proxy_headers=False,
             timeout_graceful_shutdown=1,
         )
-        uvicorn.Server(config).run(sockets=[listening])
+        # The server has ended well when it passes Ctrl-C on.
+        with contextlib.suppress(KeyboardInterrupt):
+            uvicorn.Server(config).run(sockets=[listening])
 
 
 def check(wanted: Serving) -> None:
     """Refuse a port that is open to a network without a proxy in front of it."""
+    if wanted.trace_url is not None:
+        check_trace_url(wanted.trace_url)
     if not _is_loopback(wanted.address) and wanted.user_header is None:
         raise UsageError(
             f"{wanted.address} can be reached from a network, and the page would be open to it. "
@@ -145,6 +158,8 @@ def _listening(wanted: Serving) -> socket.socket:
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind((wanted.address, wanted.port))
+        # From here on a browser that opens the link waits, and is not refused.
+        made.listen()
     except OSError as error:
         made.close()
         raise UsageError(

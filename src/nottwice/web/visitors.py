@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Collection
 from starlette.requests import Request
 
 from nottwice.errors import UsageError
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 
 LEAST_TOKEN = 32
 TOKEN = "token"

@@ -5,7 +5,8 @@ they have been ready. Started runs come before new ones, so that a run does not 
 backlog after a person has decided. Every fourth run is a new one, so that no run starves. A worker
 takes only runs that it has the code for. It also compares the runs that the ledger says this
 process holds with those it drives: after a database loses its last commits, released runs appear as
-held. Promises kept here: P63, P128.
+held. A store that many machines share claims the runs itself, several in one statement, so that two
+workers never want the same run. Promises kept here: P63, P128, P308.
 """
 
 from __future__ import annotations
@@ -15,22 +16,36 @@ import random
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from nottwice.engine.ownership import is_driven_here
+from nottwice.engine import events
+from nottwice.engine.driven import (
+    Preclaimed,
+    drive_claimed,
+    driven_here,
+    give_back,
+    is_driven_here,
+)
+from nottwice.engine.drivers import drive
+from nottwice.engine.waits import cancelled
 from nottwice.errors import NottwiceError
 from nottwice.graphs.app import App
 from nottwice.graphs.binding import check_unchanged
 from nottwice.graphs.declare import Graph
 from nottwice.graphs.spawned import with_spawned
 from nottwice.guard.ledger import Ledger
+from nottwice.model.data.records import frozen_record
 from nottwice.model.graphs.graph import split_graph_id
-from nottwice.model.records import frozen_record
 from nottwice.model.run import Life, RunRecord, RunStatus
+from nottwice.store.claiming import ClaimedRun, ClaimRequest
+from nottwice.store.interface import commit_of
+from nottwice.worker import poison
 from nottwice.worker.patience import Patience
 
 log = logging.getLogger("nottwice")
 ONE_NEW_OF = 4
 MOST_JUST_STARTED = 16
 OWN_RUNS_SECONDS = 5.0
+LOOK_AT_OTHERS_SECONDS = 0.2
+MOST_LIMIT_SECONDS = 5.0
 _OPEN = (RunStatus.RUNNING, RunStatus.WAITING)
 
 _Graph = Graph[Any]
@@ -43,6 +58,8 @@ class RunTask:
     run: RunRecord
     graph: _Graph
     why: str
+    claimed: Preclaimed | None = None
+    """Its claim, if it was claimed together with others."""
 
     @property
     def run_id(self) -> str:
@@ -59,8 +76,10 @@ class TaskChoice:
         self.patience = Patience()
         self._foreign: set[str] = set()
         """Ids of graphs that this worker has no code for."""
-        self._dead: set[str] = set()
-        """Holders that were proven dead. They stay dead."""
+        self._own: set[str] = set()
+        """Ids of graphs that it has the code for in another patch."""
+        self._full: dict[str, tuple[str, float]] = {}
+        """Graphs at their limit: a run of each, and when there may be room again."""
         self._left_here: set[str] = set()
         """Runs that this process may still hold, because releasing them failed."""
         self._undriven: dict[str, int] = {}
@@ -69,6 +88,14 @@ class TaskChoice:
         self._others = 0
         """How many other holders were alive at the last check."""
         self._taken = 0
+        self._suspect: str | None = None
+        """The run that was last taken up although several processes have ended with it."""
+        self._has_suspect = False
+        """Whether this look has chosen one."""
+        self.poisoned = 0
+        """How many runs were failed because of that."""
+        self._families = sorted({f"{one.name}@{_minor(one)}." for one in self.app.graphs})
+        self._looked_at_others: float | None = None
 
     def check_graphs(self) -> None:
         """Refuse graphs that changed without a new version, before a run is taken (V5)."""
@@ -80,6 +107,8 @@ class TaskChoice:
         """Return at most ``most`` runs that can continue now and are not being advanced here."""
         now = self._ledger.clock.now()
         unwanted = {*busy}
+        if self._ledger.store.claims_many:
+            return self._next_claimed(most, unwanted, now)
         begun = list(self._fitting(self._abandoned(), unwanted, now))
         begun += self._ready(most, unwanted, now, begun=True)
         new = list(self._ready(most, unwanted, now, begun=False))
@@ -90,6 +119,72 @@ class TaskChoice:
             self._taken += 1
         return chosen
 
+    def _next_claimed(self, most: int, unwanted: set[str], now: float) -> list[RunTask]:
+        """The same, on a store that claims many runs at once.
+
+        What only a dead process or a missing version explains is looked for a few times a second,
+        and always before a worker would be idle.
+        """
+        looked = self._looked_at_others
+        is_due = looked is None or not 0 <= now - looked < LOOK_AT_OTHERS_SECONDS
+        tasks = self._of_others(unwanted, now)[:most] if is_due else []
+        if len(tasks) < most:
+            tasks += self._claim(most - len(tasks), unwanted, now)
+        if not tasks and not is_due:
+            tasks = self._of_others(unwanted, now)[:most]
+        return tasks
+
+    def _of_others(self, unwanted: set[str], now: float) -> list[RunTask]:
+        """Runs whose holder is dead, and parents of runs that this worker has no code for."""
+        self._looked_at_others = now
+        tasks = list(self._fitting(self._abandoned(), unwanted, now))
+        known = {graph.id for graph in self.app.graphs} | self._own | self._foreign
+        while True:
+            runs = self._ledger.store.ready_runs(begun=True, now=now, limit=100, without=known)
+            own = {str(run.graph_id) for run in runs if self._has(str(run.graph_id))}
+            roots = {str(run.graph_id) for run in runs if run.parent_id is None} - own
+            if not own and not roots:
+                break
+            self._own |= own
+            self._foreign |= roots
+            known |= own | roots
+        return tasks + list(self._fitting(((run, "") for run in runs), unwanted, now))
+
+    def _claim(self, most: int, unwanted: set[str], now: float) -> list[RunTask]:
+        store, words = self._ledger.store, cancelled.words_left()
+        # What this process still drives would be claimed under its own driver.
+        full = self._at_limit(now)
+        besides = {*unwanted, *self.patience.put_off_ids(now=now), *driven_here(store.holder())}
+        found = store.claim_ready(
+            ClaimRequest(
+                at=now,
+                most=most,
+                graphs=[one for one in self._families if one.partition("@")[0] not in full],
+                besides=besides,
+                begun_first=ONE_NEW_OF - 1 - self._taken % ONE_NEW_OF,
+            )
+        )
+        self._taken += len(found)
+        tasks = (self._task_of(one, words) for one in found)
+        return [task for task in tasks if task is not None]
+
+    def _task_of(self, one: ClaimedRun, words: int) -> RunTask | None:
+        graph, why = (
+            self._graph_for(one.found),
+            "it can continue" if one.found.epoch else "it is new",
+        )
+        if one.run is None:
+            # Claiming it alone says what is wrong.
+            return None if graph is None else RunTask(one.found, graph, why)
+        if events.listeners:
+            events.tell_of_commit(commit_of(one), self._ledger.store)
+        claimed = drive_claimed(one, self._ledger.store.holder(), words=words)
+        if graph is None or claimed is None:
+            drive(give_back(self._ledger, one), self._ledger)
+            self.patience.put_off(one.found.workflow_id, now=self._ledger.clock.now())
+            return None
+        return RunTask(one.found, graph, why, claimed)
+
     def strangers(self) -> Iterator[RunRecord]:
         """Yield some of the runs that can continue but that this worker has no code for."""
         now = self._ledger.clock.now()
@@ -98,6 +193,20 @@ class TaskChoice:
         for begun in (True, False):
             yield from self._ledger.store.ready_runs(begun=begun, now=now, limit=100, without=own)
         yield from (run for run, _ in self._abandoned() if run.graph_id not in own)
+
+    def note_limit(self, graph_id: str, until: float) -> None:
+        """Note that a graph is at its limit. Its runs are not taken up before this time."""
+        self._full[split_graph_id(graph_id)[0]] = (graph_id, until)
+
+    def _at_limit(self, now: float) -> dict[str, str]:
+        """The names of graphs at their limit, each with the id of one of its versions."""
+        # A clock that jumps back does not extend the pause.
+        self._full = {
+            name: (graph_id, until)
+            for name, (graph_id, until) in self._full.items()
+            if now < until <= now + MOST_LIMIT_SECONDS
+        }
+        return {name: graph_id for name, (graph_id, _) in self._full.items()}
 
     def suspect(self, run_id: str) -> None:
         """Note that a run ended here with an error that may have kept it from being released."""
@@ -125,9 +234,10 @@ class TaskChoice:
         most *= 1 + self._others
         # Runs being advanced are held and not listed, except those that were started just now.
         aside = min(len(unwanted), MOST_JUST_STARTED) + self.patience.count(now=now)
+        full = set(self._at_limit(now).values())
         while True:
             found = self._ledger.store.ready_runs(
-                begun=begun, now=now, limit=most + aside, without=self._foreign
+                begun=begun, now=now, limit=most + aside, without=self._foreign | full
             )
             unknown = {run.graph_id for run in found if run.parent_id is None} - self._foreign
             unknown = {graph_id for graph_id in unknown if graph_id and not self._has(graph_id)}
@@ -145,25 +255,45 @@ class TaskChoice:
         """Yield runs whose holder is not known to be alive. A live holder is never overtaken."""
         store = self._ledger.store
         mine, others = store.holder().holder_id, 0
+        self._has_suspect = False
         for run_id in list(self._left_here):
             held = [run for run in self._family(run_id) if run.holder_id == mine]
             if not held:
                 self._left_here.discard(run_id)
             yield from ((run, "this process could not release it") for run in held)
         yield from self._held_and_not_driven()
-        for holder_id in store.holders_of_runs():
+        for holder_id, life in store.lives().items():
             if holder_id == mine:
                 continue
-            life = Life.DEAD if holder_id in self._dead else store.life_of(holder_id)
-            if life is Life.DEAD:
-                self._dead.add(holder_id)
             if life is Life.ALIVE:
                 others += 1
                 continue
+            why = f"its holder is {'dead' if life is Life.DEAD else 'probably gone'}"
             for run in store.runs_held_by(holder_id):
-                if run.status in _OPEN and run.origin is None:
-                    yield run, f"its holder is {'dead' if life is Life.DEAD else 'probably gone'}"
+                if run.status in _OPEN and run.origin is None and self._is_sound(run):
+                    yield run, why
         self._others = others
+
+    def _is_sound(self, run: RunRecord) -> bool:
+        """Whether to take up a run whose process has ended: not while it may be what ends them
+        (P312), and not beside another such run."""
+        run_id, now = run.workflow_id, self._ledger.clock.now()
+        if self.patience.is_put_off(run_id, now=now) or self._graph_for(run) is None:
+            return True
+        kills = poison.kills_of(self._ledger.store, run)
+        if kills >= poison.MOST_KILLS:
+            if poison.fail(self._ledger, run, kills):
+                self.poisoned += 1
+                log.warning("run=%r failed: it has ended %s processes in a row", run_id, kills)
+            return False
+        if poison.is_put_off(run, kills, now=now):
+            return False
+        if kills >= 2:
+            mine, suspect = self._ledger.store.holder(), self._suspect
+            if self._has_suspect or (suspect and is_driven_here(mine, suspect)):
+                return False
+            self._suspect, self._has_suspect = run_id, True
+        return True
 
     def _held_and_not_driven(self) -> Iterator[tuple[RunRecord, str]]:
         """Yield runs that the ledger says this process holds, but that it does not drive.
@@ -219,3 +349,8 @@ class TaskChoice:
         return any(
             graph.name == name and graph.version[:2] == version[:2] for graph in self.app.graphs
         )
+
+
+def _minor(graph: _Graph) -> str:
+    """The version of a graph without its patch number: all patches can resume each other's runs."""
+    return ".".join(map(str, graph.version[:2]))

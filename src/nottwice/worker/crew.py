@@ -17,7 +17,7 @@ from nottwice.engine.advance import Advanced
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.graphs.running import Asked, advancing
 from nottwice.guard.ledger import Ledger
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.worker.choice import RunTask
 
 
@@ -100,7 +100,8 @@ class Crew:
         self._report(report)
 
     def _asked(self, task: RunTask) -> Asked:
-        return Asked(task.graph, task.run_id, None, told_to_stop=self._told_to_stop)
+        told = self._told_to_stop
+        return Asked(task.graph, task.run_id, None, told_to_stop=told, claimed=task.claimed)
 
     def _event_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:

@@ -42,6 +42,10 @@ class Patience:
         delay = self._delays.get(run_id)
         return delay is not None and now < delay.until <= now + delay.seconds
 
+    def put_off_ids(self, *, now: float) -> list[str]:
+        """Return the runs that are postponed now."""
+        return [run_id for run_id in self._delays if self.is_put_off(run_id, now=now)]
+
     def count(self, *, now: float) -> int:
         """Return how many runs are postponed now. Old entries are dropped."""
         for run_id, delay in list(self._delays.items()):

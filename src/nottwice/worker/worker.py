@@ -25,14 +25,17 @@ from nottwice.graphs.readiness import is_ready
 from nottwice.graphs.undeployed import parking
 from nottwice.guard.check.importing import check_not_importing
 from nottwice.guard.ledger import Ledger
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
+from nottwice.model.graphs.graph import split_graph_id
 from nottwice.model.review import ReviewKind, ReviewStatus
-from nottwice.model.run import RunRecord, RunStatus
+from nottwice.model.run import RunRecord, RunStatus, Wait
+from nottwice.model.runs.limits import Meter, meters_of_run
 from nottwice.model.tool import Duration, parse_duration
-from nottwice.worker.choice import RunTask, TaskChoice
+from nottwice.worker.choice import MOST_LIMIT_SECONDS, RunTask, TaskChoice
 from nottwice.worker.crew import Crew, TaskReport
 
 POLL_SECONDS = 0.2
+GATHER_SECONDS = 0.01
 MOST_STORE_SECONDS = 5.0
 STRANGERS_SECONDS = 30.0
 MOST_CONCURRENCY = 10_000
@@ -198,7 +201,8 @@ class _Shift:
                 f"graph={task.run.graph_id!r} because={task.why!r}",
             )
             self.crew.start(task)
-        self._count(taken=len(tasks))
+        self._count(taken=len(tasks), failed=self.choice.poisoned)
+        self.choice.poisoned = 0
         return len(tasks)
 
     def _pause_seconds(self) -> float:
@@ -207,13 +211,21 @@ class _Shift:
         return POLL_SECONDS
 
     def _hear(self, seconds: float) -> None:
-        """Wait for reports and handle all that have arrived."""
+        """Wait for a report, and handle all that arrive within a moment.
+
+        A worker that looked for runs after every report would look far more often than needed.
+        """
+        clock, enough = self.ledger.clock, max(1, self.worker._concurrency // 4)
+        until = None
         try:
             report = self.worker._heard.get(timeout=seconds)
             while True:
                 if report is not None:
                     self._note(report)
-                report = self.worker._heard.get_nowait()
+                until = clock.now() + GATHER_SECONDS if until is None else until
+                left = until - clock.now()
+                wait = self.crew.free < enough and 0 < left <= GATHER_SECONDS
+                report = self.worker._heard.get(timeout=left if wait else 0)
         except queue.Empty:
             return
 
@@ -238,8 +250,22 @@ class _Shift:
             self._put_off(task, "it still waits for the same")
         else:
             self.choice.patience.forget(task.run_id)
+            self._note_limit(task, left.waits)
             handed_back = left.status is RunStatus.RUNNING
             self._count(**{"handed_back" if handed_back else left.status.value: 1})
+
+    def _note_limit(self, task: RunTask, waits: tuple[Wait, ...]) -> None:
+        """If a run met the limit of its graph, leave the others in the queue for a while."""
+        graph_id = task.run.graph_id or ""
+        full = [meter.limit.text for meter in self._of_graph(graph_id)]
+        for wait in waits:
+            if wait.subject in full and wait.until is not None:
+                now = self.ledger.clock.now()
+                self.choice.note_limit(graph_id, min(wait.until, now + MOST_LIMIT_SECONDS))
+
+    def _of_graph(self, graph_id: str) -> list[Meter]:
+        limits = self.ledger.limits
+        return meters_of_run(limits, split_graph_id(graph_id)[0], ()) if limits else []
 
     def _note_error(self, task: RunTask, error: BaseException | None) -> None:
         if isinstance(error, RunBusy):

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import nottwice as nt
 from nottwice import policy
+from nottwice.cli.main import main
 from nottwice.model.review import AuditEntry
 from nottwice.store.interface import Commit
 from tests.cli.workplace import HOSTILE, Workplace
@@ -221,3 +223,16 @@ def test_looking_leaves_no_entry(asked: Workplace) -> None:
     for words in ("runs", "show doubt", "reviews", "audit", "history question", "gc --dry-run"):
         assert asked.cli(*words.split()).exit_code == 0
     assert asked.json("audit")["entries"] == []
+
+
+def test_the_app_on_the_line_brings_the_ledger_that_is_shown(
+    place: Workplace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NOTTWICE_STORE", raising=False)
+    text = "import nottwice as nt\napp = nt.App(graphs=[], store='agent.db')\n"
+    (tmp_path / "audit_app.py").write_text(text)
+    nt.Ledger(tmp_path / "nottwice.db").close()
+    told = CliRunner().invoke(main, ["audit", "--app", "audit_app.py:app", "--json"])
+    assert told.exit_code == 0, told.output
+    assert len(json.loads(told.stdout)["entries"]) == 3

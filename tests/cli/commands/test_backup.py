@@ -100,3 +100,18 @@ def test_progress_is_told_once_a_second(capsys: pytest.CaptureFixture[str]) -> N
     clock.advance(1.5)
     progress(3, 10)
     assert "30 % copied" in capsys.readouterr().err
+
+
+def test_the_app_on_the_line_brings_the_ledger_that_is_copied(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("NOTTWICE_STORE", raising=False)
+    text = "import nottwice as nt\napp = nt.App(graphs=[], store='agent.db')\n"
+    (folder / "backup_app.py").write_text(text)
+    nt.Ledger(folder / "nottwice.db").close()
+    words = ["backup", "copy.db", "--app", "backup_app.py:app"]
+    made = CliRunner().invoke(main, words)
+    assert made.exit_code == 0, made.output
+    assert "agent.db" in made.stdout
+    assert "ticket-7" in typed(folder / "copy.db", "runs").stdout

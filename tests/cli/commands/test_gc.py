@@ -62,11 +62,11 @@ def rows_in(store: str) -> int:
 def test_a_dry_run_tells_and_a_real_one_does_it(store: str) -> None:
     told = gc_of(store, "--dry-run")
     assert told.exit_code == 0, told.output
-    assert "2 runs, 4 calls, 0 checkpoints would be removed." in told.stdout
+    assert "2 runs, 4 calls, 0 checkpoints, 2 notices would be removed." in told.stdout
     assert "ticket-1" in told.stdout
     assert rows_in(store) == 4
     done = gc_of(store, "--by", "ann")
-    assert "2 runs, 4 calls, 0 checkpoints removed." in done.stdout
+    assert "2 runs, 4 calls, 0 checkpoints, 2 notices removed." in done.stdout
     assert rows_in(store) == 0
     listed = CliRunner().invoke(main, ["runs", "--state", "removed", "--store", store])
     assert "ticket-2" in listed.stdout
@@ -76,7 +76,7 @@ def test_a_dry_run_tells_and_a_real_one_does_it(store: str) -> None:
 
 def test_the_document_says_what_went_and_what_is_left(store: str) -> None:
     document = document_of(store, "--keep", "unsafe=20000d", "--dry-run")
-    assert document["removed"] == {"runs": 2, "calls": 2, "checkpoints": 0}
+    assert document["removed"] == {"runs": 2, "calls": 2, "checkpoints": 0, "notices": 2}
     first = document["removed_runs"][0]
     assert (first["run_id"], first["calls"], first["calls_left"]) == ("ticket-1", 1, 1)
     assert first["due_at"].startswith("20")
@@ -127,3 +127,18 @@ def test_progress_is_told_once_a_second(capsys: pytest.CaptureFixture[str]) -> N
     clock.advance(1.5)
     progress(removed)
     assert "looked at 7 runs so far: 0 runs, 1 call, 0 checkpoints" in capsys.readouterr().err
+
+
+def test_the_app_on_the_line_brings_the_ledger_that_is_cleaned(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NOTTWICE_STORE", raising=False)
+    line = f"import nottwice as nt\napp = nt.App(graphs=[], store={store!r})\n"
+    (tmp_path / "gc_app.py").write_text(line)
+    with nt.Ledger(SqliteStore(tmp_path / "nottwice.db", now=0.0), clock=FakeClock()) as other:
+        with other.run("ticket-3"):
+            look("ticket-3")
+    done = CliRunner().invoke(main, ["gc", "--app", "gc_app.py:app"])
+    assert done.exit_code == 0, done.output
+    assert (rows_in(store), rows_in("nottwice.db")) == (0, 1)

@@ -19,7 +19,7 @@ def events(place: Workplace, run_id: str) -> list[tuple[str, str, str]]:
 def test_an_event_is_kept_for_a_run_that_is_not_there_yet(workplace: Workplace) -> None:
     result = workplace.cli("send", "later-1", "paid", "--data", '{"cents": 4000}', "--by", "bank")
     assert result.exit_code == 0
-    assert result.stdout.startswith("Run 'later-1' was told: paid, ")
+    assert result.stdout.startswith("Sent paid to run 'later-1', as event ")
     assert "There is no run 'later-1' yet" in result.stderr
     assert events(workplace, "later-1") == [("paid", '{"cents":4000}', "bank")]
 
@@ -73,14 +73,14 @@ def test_an_event_that_was_taken_is_not_sent_again(workplace: Workplace) -> None
     done = place.agent("desk", "desk-1")
     assert json.loads(done.stdout) == {"text": "Hello.", "paid": "paid out 4000", "seen": 7}
     again = place.cli("send", "desk-1", "seen", "--id", "e1", "--data", "7")
-    assert "has taken event e1 already" in again.stdout
+    assert "has already received event e1" in again.stdout
     assert place.json("send", "desk-1", "seen", "--id", "e1", "--data", "7")["event"]["received"]
 
 
 def test_a_run_that_is_over_takes_nothing_and_is_not_to_be_resumed(graph_place: Workplace) -> None:
     told = graph_place.cli("send", "done-1", "news")
     assert told.exit_code == 0
-    assert "Run 'done-1' is completed: nothing in it takes the event any more." in told.stderr
+    assert "Run 'done-1' is completed: it will not receive the event." in told.stderr
     assert "again" not in told.stdout
 
 

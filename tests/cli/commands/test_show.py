@@ -265,3 +265,24 @@ def test_a_run_of_a_graph_is_resumed_by_a_command_where_the_app_is_known(
     known = graph_runs.cli("show", "killed-1", "--app", "flows").stdout
     command = f"nottwice run --id killed-1 --app flows --store {graph_runs.store}"
     assert f"Resume with: {command}" in known
+
+
+def test_a_run_of_a_group_says_what_the_group_waits_for(workplace: Workplace) -> None:
+    program = (
+        "import os, signal, nottwice as nt\n"
+        "@nt.tool('unsafe_on_replay')\n"
+        "def mail(to: str) -> None:\n"
+        "    if to == 'bob':\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "with nt.Ledger('agent.db') as ledger:\n"
+        "    for to in ('ann', 'bob'):\n"
+        "        ledger.once('order-1', to, mail, {'to': to})\n"
+    )
+    assert workplace.process(sys.executable, "-c", program).exit_code == -signal.SIGKILL
+    assert "ReplayUnsafeError" in workplace.process(sys.executable, "-c", program).stderr
+    review_id = workplace.review_of("order-1/bob")
+    shown = workplace.cli("show", "order-1/ann").stdout
+    assert re.search(rf"group waits +review {review_id}: .*", shown)
+    decide = f"nottwice decide {review_id} --store {workplace.store}"
+    assert f"No new effect of the group is made until you decide: {decide}" in shown
+    assert "group waits" not in workplace.cli("show", "order-1/bob").stdout

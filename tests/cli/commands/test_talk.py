@@ -103,7 +103,7 @@ def test_a_message_that_is_sent_to_an_agent_that_has_ended_says_what_to_type(
     heard = nottwice(place, "run", "--id", "t-1")
     assert "You said: and now?" in heard.stdout
     other = nottwice(place, "send", "t-1", "paid")
-    assert "nothing in it takes the event any more" in other.stderr
+    assert "it will not receive the event" in other.stderr
 
 
 def test_every_line_of_stdin_is_a_message_of_its_own(place: Workplace) -> None:

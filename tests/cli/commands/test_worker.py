@@ -18,8 +18,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import nottwice as nt
-from nottwice.cli.commands.worker import JsonLines
 from nottwice.cli.main import main
+from nottwice.cli.render.json_log import JsonLines
 from tests.tidy.source import ROOT
 
 APP = """

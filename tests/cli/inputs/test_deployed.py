@@ -10,7 +10,7 @@ import pytest
 
 import nottwice as nt
 from nottwice.cli.inputs.application import Application
-from nottwice.cli.inputs.deployed import app_of, ledger_for, named_ledger
+from nottwice.cli.inputs.deployed import Deployed, app_of, ledger_for, named_ledger
 from nottwice.cli.inputs.settings import Settings
 
 
@@ -113,3 +113,12 @@ def test_the_app_on_the_line_leads_to_its_ledger(
     ):
         with named_ledger(settings) as ledger:
             assert Path(ledger.location).name == name
+
+
+def test_in_another_ledger_an_app_keeps_its_graphs_and_limits(tmp_path: Path) -> None:
+    limit = nt.Limit(graph="one", concurrency=1)
+    app = nt.App(graphs=[graph("one")], limits=[limit])
+    with nt.Ledger(tmp_path / "a.db") as ledger:
+        placed = Deployed(naming(app), app).in_ledger(ledger)
+    assert placed.limits == (limit,)
+    assert placed.graphs == app.graphs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,10 +14,12 @@ from nottwice.engine.calls import dispatch
 from nottwice.engine.doubts import reconcile
 from nottwice.errors import OwnershipLost, StoreError
 from nottwice.model.run import Life
-from nottwice.store import locks, process_table, rules
+from nottwice.store import rules
 from nottwice.store.interface import Commit
-from nottwice.store.ofd import ByteLocks
+from nottwice.store.machine import locks, process_table
+from nottwice.store.machine.ofd import ByteLocks
 from nottwice.store.sealing import Sealing
+from nottwice.store.shared import SharedCommits
 from nottwice.store.sqlite import commits as sqlite_commits
 from nottwice.store.sqlite import connections as sqlite_connections
 from nottwice.store.sqlite import store as sqlite
@@ -113,6 +116,16 @@ def members_of_a_batch_have_savepoints() -> None:
             return outcomes
 
     swap(SqliteStore, "_commit_many", broken)
+    take = SharedCommits._take_batch
+
+    def take_two_or_more(self: SharedCommits) -> list[Any]:
+        # On a busy machine the branches might never commit together by themselves.
+        until = time.monotonic() + 1
+        while len(self._waiting) < 2 and time.monotonic() < until:
+            time.sleep(0.001)
+        return take(self)
+
+    swap(SharedCommits, "_take_batch", take_two_or_more)
 
 
 def _in_a_savepoint(connection: sqlite3.Connection, commit: Commit) -> BaseException | None:

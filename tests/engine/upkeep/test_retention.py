@@ -16,8 +16,8 @@ from nottwice.engine.upkeep.retention import RemovalReport, Sweep, remove_expire
 from nottwice.graphs.cancel import cancel
 from nottwice.guard import registry
 from nottwice.model.call import CallStatus
-from nottwice.model.retention import Retention
 from nottwice.model.run import RunStatus, Wait, WaitKind
+from nottwice.model.runs.retention import Retention
 from nottwice.store.interface import Claim, Commit, Store
 from nottwice.store.memory import MemoryStore
 from nottwice.store.sqlite.store import SqliteStore

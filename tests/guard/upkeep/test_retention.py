@@ -40,3 +40,36 @@ def test_who_removes_must_be_named() -> None:
     with nt.Ledger(":memory:", clock=FakeClock()) as ledger:
         with pytest.raises(nt.errors.InvalidId):
             nt.remove_expired(ledger, by="")
+
+
+def test_old_notices_are_removed_also_of_runs_that_are_open() -> None:
+    """Nothing is decided by them, so they need not outlive a month (P332)."""
+    clock = FakeClock()
+    ledger = nt.Ledger(":memory:", clock=clock)
+    ledger.send("open", "paid")
+    clock.advance(29 * 86_400.0)
+    ledger.send("open", "shipped")
+    clock.advance(2 * 86_400.0)
+    assert nt.remove_expired(ledger, dry_run=True).notices == 1
+    assert len(list(ledger.notices())) == 2
+    assert nt.remove_expired(ledger).notices == 1
+    assert nt.remove_expired(ledger, dry_run=True).notices == 0
+    (left,) = ledger.notices()
+    assert left.about["event"] == "shipped"
+    assert len(ledger.store.events("open")) == 2
+
+
+def test_a_dry_run_counts_the_notices_that_the_removal_counts() -> None:
+    """Those of a run that is removed, too."""
+    clock = FakeClock()
+    ledger = nt.Ledger(":memory:", clock=clock)
+    for name in ("a", "b"):
+        with ledger.run(name):
+            pass
+    ledger.send("open", "paid")
+    clock.advance(400 * 86_400.0)
+    would = nt.remove_expired(ledger, dry_run=True)
+    assert (would.runs, would.notices) == (2, 3)
+    done = nt.remove_expired(ledger)
+    assert (done.runs, done.notices) == (2, 3)
+    assert list(ledger.notices()) == []

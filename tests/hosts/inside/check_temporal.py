@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import subprocess
 import sys
 import uuid
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,12 +23,17 @@ from temporalio.service import RPCError
 
 import nottwice as nt
 from tests.hosts.inside.effects import lines, plan_death, wait_for
-from tests.hosts.inside.temporal_worker import Task, store_of
+from tests.hosts.inside.servers import database, free_port, is_listening
+from tests.hosts.inside.temporal_worker import Task
+from tests.hosts.inside.tools import apart, place_ledger, store_of
+
+__all__ = ["database"]
 
 WORKER = Path(__file__).with_name("temporal_worker.py")
 SERVER = Path(sys.executable).parent / "temporal"
 SEND = [[["send", "a"]]]
 ADDRESS: list[str] = []
+CONTROL = pytest.mark.parametrize("words", [["bare"], []], ids=["bare", "protected"])
 
 
 class Stage:
@@ -40,18 +44,19 @@ class Stage:
         self.queue = uuid.uuid4().hex
 
     @contextmanager
-    def worker(self, *words: str) -> Iterator[subprocess.Popen[bytes]]:
-        """A worker that is replaced when it dies, as a supervisor does."""
-        process = self._start(*words)
+    def worker(self, *words: str, before: Sequence[str] = ()) -> Iterator[subprocess.Popen[bytes]]:
+        """A worker. ``before``: what to put before its command."""
+        process = self._start(*words, before=before)
         try:
             yield process
         finally:
             process.kill()
             process.wait()
 
-    def _start(self, *words: str) -> subprocess.Popen[bytes]:
+    def _start(self, *words: str, before: Sequence[str]) -> subprocess.Popen[bytes]:
         address = self.client.service_client.config.target_host
-        command = [sys.executable, str(WORKER), address, self.queue, str(self.folder), *words]
+        program = [*before, sys.executable, str(WORKER)]
+        command = [*program, address, self.queue, str(self.folder), *words]
         (self.folder / "ready").unlink(missing_ok=True)
         log = (self.folder / "log").open("ab")
         process = subprocess.Popen(command, stdout=log, stderr=log, env=dict(os.environ))
@@ -85,23 +90,16 @@ class Stage:
 @pytest.fixture(scope="session", autouse=True)
 def server() -> Iterator[str]:
     """Temporal's server for development, in memory; its address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [str(SERVER), "server", "start-dev", "--headless", "--port", str(port)]
     process = subprocess.Popen([*command, "--log-level", "never"], stdout=subprocess.DEVNULL)
     try:
-        wait_for(lambda: _is_listening(port), seconds=60)
+        wait_for(lambda: is_listening(port), seconds=60)
         ADDRESS.append(f"127.0.0.1:{port}")
         yield ADDRESS[0]
     finally:
         process.kill()
         process.wait()
-
-
-def _is_listening(port: int) -> bool:
-    with socket.socket() as tried:
-        return tried.connect_ex(("127.0.0.1", port)) == 0
 
 
 def play(scene: Callable[[Stage], Awaitable[None]], folder: Path) -> None:
@@ -126,7 +124,7 @@ async def _connected() -> Client:
     raise AssertionError("The server did not become ready.")
 
 
-@pytest.mark.parametrize("words", [["bare"], []], ids=["bare", "protected"])
+@CONTROL
 def test_a_worker_killed_after_the_effect(tmp_path: Path, words: list[str]) -> None:
     """P306. Two effects without nottwice, one with it."""
 
@@ -143,23 +141,26 @@ def test_a_worker_killed_after_the_effect(tmp_path: Path, words: list[str]) -> N
 
 
 @pytest.mark.parametrize("at", ["before", "acknowledge"])
-@pytest.mark.parametrize("name", ["send", "asend"])
+@pytest.mark.parametrize("how", ["bare", "send", "asend"])
 def test_a_worker_killed_before_the_effect_or_after_the_receipt(
-    tmp_path: Path, at: str, name: str
+    tmp_path: Path, at: str, how: str
 ) -> None:
+    """P306. A kill before the effect repeats nothing in the control either."""
+    words, name = (["bare"], "send") if how == "bare" else ([], how)
+
     async def scene(stage: Stage) -> None:
         plan_death(stage.folder, at)
-        with stage.worker() as first:
+        with stage.worker(*words) as first:
             handle = await stage.start([[[name, "a"]]], seconds=3)
             await stage.killed(first)
-        with stage.worker():
+        with stage.worker(*words):
             assert await handle.result() == [{"did": "a-0"}]
-        assert stage.done == ["a-0"]
+        assert len(stage.done) == (2 if words and at == "acknowledge" else 1)
 
     play(scene, tmp_path)
 
 
-@pytest.mark.parametrize("words", [["bare"], []], ids=["bare", "protected"])
+@CONTROL
 def test_an_effect_that_outlives_its_timeout_on_two_workers(
     tmp_path: Path, words: list[str]
 ) -> None:
@@ -179,6 +180,46 @@ def test_an_effect_that_outlives_its_timeout_on_two_workers(
     play(scene, tmp_path)
 
 
+@CONTROL
+def test_a_slow_activity_in_another_pid_namespace_is_waited_for(
+    tmp_path: Path, words: list[str]
+) -> None:
+    """P306. Its process is alive, although its number means another process here."""
+
+    async def scene(stage: Stage) -> None:
+        (stage.folder / "slow").touch()
+        with stage.worker(*words, before=apart()):
+            handle = await stage.start(SEND, seconds=2)
+            await asyncio.to_thread(wait_for, (stage.folder / "slowed").exists)
+            with stage.worker(*words):
+                await _until_attempt(handle, 4)
+                (stage.folder / "go").touch()
+                assert await handle.result() == [{"did": "a-0"}]
+        assert (len(stage.done) > 1) == bool(words)
+
+    play(scene, tmp_path)
+
+
+@CONTROL
+def test_the_database_is_restarted_under_an_activity(
+    tmp_path: Path, database: Any, words: list[str]
+) -> None:
+    """P290. A receipt waits for the database. The control keeps its own receipts, and loses one."""
+
+    async def scene(stage: Stage) -> None:
+        (stage.folder / "slow").touch()
+        with stage.worker(*words):
+            handle = await stage.start([[["send", "a"]], [["send", "b"]]])
+            await asyncio.to_thread(wait_for, (stage.folder / "slowed").exists)
+            await asyncio.to_thread(database.restart)
+            (stage.folder / "go").touch()
+            assert await handle.result() == [{"did": "a-0"}, {"did": "b-0"}]
+        assert stage.done == (["a-0", "a-0", "b-0"] if words else ["a-0", "b-0"])
+
+    place_ledger(tmp_path, database.url)
+    play(scene, tmp_path)
+
+
 async def _until_attempt(handle: WorkflowHandle[Any, Any], number: int) -> None:
     while True:
         described = await handle.describe()
@@ -188,21 +229,25 @@ async def _until_attempt(handle: WorkflowHandle[Any, Any], number: int) -> None:
         await asyncio.sleep(0.1)
 
 
-def test_parallel_activities_of_one_workflow_are_made_once_each(tmp_path: Path) -> None:
+@CONTROL
+def test_parallel_activities_of_one_workflow_are_made_once_each(
+    tmp_path: Path, words: list[str]
+) -> None:
     async def scene(stage: Stage) -> None:
         plan = [[["send", f"{n}"] for n in range(6)], [["send", "last"]]]
         plan_death(stage.folder, "after")
-        with stage.worker() as first:
+        with stage.worker(*words) as first:
             handle = await stage.start(plan, seconds=3)
             await stage.killed(first)
-        with stage.worker():
+        with stage.worker(*words):
             assert len(await handle.result()) == 7
-        assert stage.done == sorted([f"{n}-0" for n in range(6)] + ["last-0"])
+        assert sorted(set(stage.done)) == [*(f"{n}-0" for n in range(6)), "last-0"]
+        assert (len(stage.done) > 7) == bool(words)
 
     play(scene, tmp_path)
 
 
-@pytest.mark.parametrize("words", [["bare"], []], ids=["bare", "protected"])
+@CONTROL
 def test_a_reset_gets_the_receipts(tmp_path: Path, words: list[str]) -> None:
     """P306. An operator resets the workflow to its beginning."""
 
@@ -229,7 +274,8 @@ def test_a_reset_gets_the_receipts(tmp_path: Path, words: list[str]) -> None:
 
 
 def test_continue_as_new_is_a_new_task(tmp_path: Path) -> None:
-    """P306. The same activities again, with other run ids, take effect again, once each."""
+    """P306. The same activities again, with other run ids, take effect again, once each. So a
+    control would count the same."""
 
     async def scene(stage: Stage) -> None:
         with stage.worker():
@@ -245,7 +291,10 @@ def test_continue_as_new_is_a_new_task(tmp_path: Path) -> None:
 
 
 def test_a_doubt_is_a_pending_activity_until_a_person_has_decided(tmp_path: Path) -> None:
-    """P306. Nothing fails, the history does not grow, and the decision is used."""
+    """P306. Nothing fails, the history does not grow, and the decision is used.
+
+    Temporal alone asks nobody: its control is the worker killed after the effect.
+    """
 
     async def scene(stage: Stage) -> None:
         plan_death(stage.folder, "after")

@@ -1,26 +1,35 @@
-"""A DBOS program that a test kills: ``python dbos_program.py FOLDER ID PLAN [bare]``.
+"""A DBOS program that a test kills: ``python dbos_program.py FOLDER ID PLAN [bare|rarely]``.
 
 It starts the workflow, or lets DBOS recover it, and prints its result. With ``bare`` it has the
-same steps without nottwice, as the control.
+same steps without nottwice, as the control; with ``rarely`` a step that waits looks every hour.
+The file ``cancel`` lets it cancel the workflow.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 from dbos import DBOS, DBOSConfig, SetWorkflowID
 
 import nottwice as nt
-from tests.hosts.inside.effects import die_if_planned, lines, take_effect
+from tests.hosts.inside.effects import die_if_planned, wait_for
+from tests.hosts.inside.tools import (
+    die_after_a_receipt,
+    dying_after_its_return,
+    functions,
+    store_of,
+)
 
 FOLDER, BARE = Path(sys.argv[1]), sys.argv[4:] == ["bare"]
 PLACE = FOLDER / "place"
-STORE = PLACE.read_text() if PLACE.exists() else str(FOLDER / "ledger.db")
-SYSTEM = PLACE.read_text() if PLACE.exists() else f"sqlite:///{FOLDER / 'dbos.sqlite'}"
+STORE = store_of(FOLDER)
+SYSTEM = STORE if PLACE.exists() else f"sqlite:///{FOLDER / 'dbos.sqlite'}"
 CONFIG: DBOSConfig = {
     "name": "hosted",
     "system_database_url": SYSTEM,
@@ -29,39 +38,15 @@ CONFIG: DBOSConfig = {
     "application_version": "1",
     "log_level": "ERROR",
 }
-
-
-def look(call: nt.Call) -> nt.Verification:
-    line = str(call.args["line"])
-    return nt.happened({"did": line}) if line in lines(FOLDER) else nt.did_not_happen()
-
-
-def send(line: str) -> dict[str, str]:
-    """Send a line. Whether it was sent can be found out."""
-    return take_effect(FOLDER, line)
-
-
-def post(line: str) -> dict[str, str]:
-    """Send a line. Whether it was sent can only be seen by a person."""
-    return take_effect(FOLDER, line)
-
-
-async def asend(line: str) -> dict[str, str]:
-    return take_effect(FOLDER, line)
-
-
-def refuse(line: str) -> None:
-    raise nt.Permanent(f"{line} is not accepted")
-
-
-STEPS: dict[str, Any] = {"send": send, "post": post, "asend": asend, "refuse": refuse}
+STEPS = functions(FOLDER, bare=BARE)
+RETRIED: dict[str, Any] = {"retries_allowed": True, "interval_seconds": 0.2}
 if BARE:
-    STEPS = {name: DBOS.step(name=name)(each) for name, each in STEPS.items()}
+    STEPS["send"] = dying_after_its_return(FOLDER, STEPS["send"])
+    STEPS = {name: DBOS.step(name=name, **RETRIED)(each) for name, each in STEPS.items()}
 else:
-    step = nt.dbos.step(STORE, look_again="500ms")
-    found = nt.tool("unsafe_on_replay", verify=look, settles="100ms")
-    asked = nt.tool("unsafe_on_replay")
-    STEPS = {name: step((found if "send" in name else asked)(each)) for name, each in STEPS.items()}
+    die_after_a_receipt(FOLDER)
+    step = nt.dbos.step(STORE, look_again="1h" if sys.argv[4:] == ["rarely"] else "500ms")
+    STEPS = {name: step(each) for name, each in STEPS.items()}
 
 
 @DBOS.workflow(name="task")
@@ -69,18 +54,28 @@ def task(plan: list[list[str]]) -> list[Any]:
     done = []
     for name, line in plan:
         done.append(STEPS[name](line))
-        die_if_planned(FOLDER, "acknowledge")
+        die_if_planned(FOLDER, "between")
     return done
 
 
 @DBOS.workflow(name="together")
 async def together(plan: list[list[str]]) -> list[Any]:
-    return list(await asyncio.gather(*(STEPS["asend"](line) for _, line in plan)))
+    return list(await asyncio.gather(*(STEPS[name](line) for name, line in plan)))
+
+
+def obey(workflow_id: str) -> None:
+    """Cancel the workflow when the test says so."""
+    wait_for((FOLDER / "cancel").exists)
+    DBOS.cancel_workflow(workflow_id)
 
 
 def main(workflow_id: str, plan: list[list[str]]) -> None:
+    logging.basicConfig(format="%(name)s: %(message)s")
+    logging.getLogger("nottwice.dbos").setLevel(logging.INFO)
     DBOS(config=CONFIG)
     DBOS.launch()
+    if sys.argv[4:] == ["rarely"]:
+        threading.Thread(target=obey, args=[workflow_id], daemon=True).start()
     try:
         if plan and plan[0][0] == "resume":
             DBOS.cancel_workflow(workflow_id)
@@ -89,7 +84,7 @@ def main(workflow_id: str, plan: list[list[str]]) -> None:
             handle = DBOS.retrieve_workflow(workflow_id)
         else:
             with SetWorkflowID(workflow_id):
-                gathers = plan[0][0] == "asend"
+                gathers = plan[0][0] in ("asend", "apost")
                 handle = DBOS.start_workflow(together if gathers else task, plan)
         print(json.dumps({"result": handle.get_result()}), flush=True)
     except Exception as error:

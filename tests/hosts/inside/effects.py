@@ -18,17 +18,23 @@ def lines(folder: Path) -> list[str]:
     return file.read_text().split() if file.exists() else []
 
 
-def plan_death(folder: Path, at: str) -> None:
-    """The next process that comes here dies: ``before``, ``after`` or ``acknowledge``."""
-    (folder / f"die-{at}").touch()
+def plan_death(folder: Path, at: str, *, whole: bool = False) -> None:
+    """The next process that comes here dies: ``before`` or ``after`` the effect, or when the call
+    has returned and its host has not yet heard of it (``acknowledge``), or ``between`` two steps.
+
+    ``whole``: all processes of its group die with it.
+    """
+    (folder / f"die-{at}").write_text("group" if whole else "")
 
 
 def die_if_planned(folder: Path, at: str) -> None:
+    plan = folder / f"die-{at}"
     try:
-        (folder / f"die-{at}").unlink()
+        whole = plan.read_text() == "group"
+        plan.unlink()
     except FileNotFoundError:
         return
-    os.kill(os.getpid(), signal.SIGKILL)
+    os.kill(-os.getpgrp() if whole else os.getpid(), signal.SIGKILL)
 
 
 def take_effect(folder: Path, line: str) -> dict[str, str]:
@@ -37,16 +43,24 @@ def take_effect(folder: Path, line: str) -> dict[str, str]:
     with (folder / "effects").open("a") as file:
         file.write(line + "\n")
     die_if_planned(folder, "after")
-    slow = folder / "slow"
-    if slow.exists():
-        # Only the first attempt is slow: until the file says that it may go on.
-        slow.rename(folder / "slowed")
+    if _is_slow(folder):
         while not (folder / "go").exists():
             time.sleep(0.05)
     return {"did": line}
 
 
-def wait_for(condition: object, *, seconds: float = 60.0) -> None:
+def _is_slow(folder: Path) -> bool:
+    """Whether this attempt lasts until the file ``go`` is there: the first one, or all."""
+    if (folder / "all-slow").exists():
+        return True
+    try:
+        (folder / "slow").rename(folder / "slowed")
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def wait_for(condition: object, *, seconds: float = 150.0) -> None:
     """Wait until a function returns true."""
     until = time.monotonic() + seconds
     assert callable(condition)

@@ -23,43 +23,13 @@ from temporalio.worker import (
 )
 
 with workflow.unsafe.imports_passed_through():
-    from tests.hosts.inside.effects import die_if_planned, lines, take_effect
+    from tests.hosts.inside.effects import die_if_planned
+    from tests.hosts.inside.tools import functions, store_of
 
 import nottwice as nt
 
 FOLDER = Path(sys.argv[3]) if len(sys.argv) > 3 else Path()
 BARE = sys.argv[4:] == ["bare"]
-
-
-def look(call: nt.Call) -> nt.Verification:
-    line = str(call.args["line"])
-    return nt.happened({"did": line}) if line in lines(FOLDER) else nt.did_not_happen()
-
-
-def send(line: str) -> dict[str, str]:
-    """Send a line. Whether it was sent can be found out."""
-    return take_effect(FOLDER, line)
-
-
-def post(line: str) -> dict[str, str]:
-    """Send a line. Whether it was sent can only be seen by a person."""
-    return take_effect(FOLDER, line)
-
-
-async def asend(line: str) -> dict[str, str]:
-    return take_effect(FOLDER, line)
-
-
-def refuse(line: str) -> None:
-    raise nt.Permanent(f"{line} is not accepted")
-
-
-FUNCTIONS: list[Any] = [send, post, asend, refuse]
-if not BARE:
-    found = nt.tool("unsafe_on_replay", verify=look, settles="100ms")
-    asked = nt.tool("unsafe_on_replay")
-    FUNCTIONS = [found(send), asked(post), found(asend), asked(refuse)]
-ACTIVITIES: list[Any] = [activity.defn(each) for each in FUNCTIONS]
 QUICKLY = RetryPolicy(
     initial_interval=timedelta(milliseconds=200), maximum_interval=timedelta(seconds=1)
 )
@@ -103,6 +73,8 @@ class _Dying(ActivityInboundInterceptor):
 
 
 async def main(address: str, queue: str) -> None:
+    # Not in the module, which Temporal imports once more for each workflow.
+    activities = [activity.defn(each) for each in functions(FOLDER, bare=BARE).values()]
     plugin = nt.temporal.Plugin(store_of(FOLDER), look_again="500ms")
     client = await Client.connect(address, plugins=[] if BARE else [plugin])
     with ThreadPoolExecutor(8) as pool:
@@ -110,18 +82,14 @@ async def main(address: str, queue: str) -> None:
             client,
             task_queue=queue,
             workflows=[Task],
-            activities=ACTIVITIES,
+            activities=activities,
             activity_executor=pool,
             interceptors=[Dying()],
+            # How long Temporal waits for a worker that has died, before another one may continue.
+            sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
         )
         (FOLDER / "ready").touch()
         await worker.run()
-
-
-def store_of(folder: Path) -> str:
-    """The ledger of a test."""
-    place = folder / "place"
-    return place.read_text() if place.exists() else str(folder / "ledger.db")
 
 
 if __name__ == "__main__":

@@ -61,3 +61,13 @@ class TestExtensionWithAnOlderClient(Forked):
 class TestMiddleware(Forked):
     driver = "tests.mcp.inside.shops:drive_middleware"
     repeats = True
+
+
+class TestProxy(Forked):
+    driver = "tests.mcp.inside.shops:drive_proxy"
+    repeats = True
+
+
+class TestProxyWithAnOlderClient(Forked):
+    driver = "tests.mcp.inside.shops:drive_proxy_of_2025"
+    repeats = True

@@ -1,7 +1,8 @@
 """The servers that the tests in this folder play with, made with the real frameworks.
 
 A driver plays a scene of the adapter suite: server and client in one process, which dies with the
-server. MCP has no model: the client calls what the script says, a reply's calls at the same time.
+server; or a client, the proxy and a server, which die together. MCP has no model: the client calls
+what the script says, a reply's calls at the same time.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import os
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -35,6 +38,38 @@ def drive_middleware(scene: Scene) -> Driven:
     return asyncio.run(_with_fastmcp(scene))
 
 
+def drive_proxy(scene: Scene) -> Driven:
+    """The proxy in front of a server, each a process, and a client of protocol 2026-07-28."""
+    return asyncio.run(_through_proxy(scene, "auto"))
+
+
+def drive_proxy_of_2025(scene: Scene) -> Driven:
+    """The same, with a client of protocol 2025-11-25."""
+    return asyncio.run(_through_proxy(scene, "legacy"))
+
+
+async def _through_proxy(scene: Scene, mode: Any) -> Driven:
+    from mcp import Client, StdioServerParameters
+
+    (scene.folder / "scene.json").write_text(scene.to_json())
+    (scene.folder / "client.pid").write_text(str(os.getpid()))
+    words = ["-m", "tests.mcp.inside.scene_server", str(scene.folder)]
+    if scene.protected:
+        config = scene.folder / "shop.toml"
+        config.write_text(_as_toml(classes_of(scene)))
+        proxy = ["-m", "nottwice", "proxy", "--name", "shop", "--let-client-decide"]
+        proxy += ["--store", scene.store, "--config", str(config), "--", sys.executable]
+        words = [*proxy, *words]
+    server = StdioServerParameters(command=sys.executable, args=words, env=dict(os.environ))
+
+    async def asked(context: Any, params: Any) -> Any:
+        return mcp_types.ElicitResult(**_answer(scene, params.message))
+
+    async with Client(server, mode=mode, elicitation_callback=asked) as client:
+        await client.list_tools()
+        return await _play(scene, client.call_tool)
+
+
 async def _with_sdk(scene: Scene, mode: Any) -> Driven:
     # Each framework takes seconds to import, and each scene is a process.
     from mcp import Client
@@ -47,7 +82,7 @@ async def _with_sdk(scene: Scene, mode: Any) -> Driven:
     used: list[Any] = [extension] if scene.protected else []
     server = MCPServer("shop", extensions=used, middleware=used)
     for function in scene.tools.values():
-        server.tool()(_raising(function, ToolError))
+        server.tool()(raising(function, ToolError))
 
     async def asked(context: Any, params: Any) -> Any:
         return mcp_types.ElicitResult(**_answer(scene, params.message))
@@ -68,7 +103,7 @@ async def _with_fastmcp(scene: Scene) -> Driven:
     )
     server = FastMCP("shop", middleware=[middleware] if scene.protected else [])
     for function in scene.tools.values():
-        server.tool(_raising(function, ToolError))
+        server.tool(raising(function, ToolError))
 
     async def asked(message: str, response_type: Any, params: Any, context: Any) -> Any:
         return mcp_types.ElicitResult(**_answer(scene, message))
@@ -82,6 +117,14 @@ def classes_of(scene: Scene) -> dict[str, Any]:
     """Everything is classed, so that equal calls of one conversation are made once."""
     classed = {"class": "unsafe_on_replay", "fresh": "forever"}
     return {**dict.fromkeys(scene.tools, classed), **scene.classes}
+
+
+def _as_toml(classes: Mapping[str, Any]) -> str:
+    lines = []
+    for name, told in classes.items():
+        given = {"class": told} if isinstance(told, str) else told
+        lines += [f"[tools.{name}]", *(f"{key} = {json.dumps(given[key])}" for key in given)]
+    return "\n".join(lines)
 
 
 async def _play(scene: Scene, call: Call) -> Driven:
@@ -103,7 +146,7 @@ async def _play(scene: Scene, call: Call) -> Driven:
     return Driven(told=told, paused=paused)
 
 
-def _raising(function: Callable[..., Any], error: type[Exception]) -> Callable[..., Any]:
+def raising(function: Callable[..., Any], error: type[Exception]) -> Callable[..., Any]:
     """Return a tool that tells its failures as the framework's authors do."""
 
     @functools.wraps(function)

@@ -30,11 +30,11 @@ from nottwice.errors import (
     UnsafeFilesystem,
 )
 from nottwice.model.run import Life
-from nottwice.store import filesystem
 from nottwice.store.files import disk, document
 from nottwice.store.files.store import JsonFileStore
 from nottwice.store.interface import Claim, Commit, ReviewWrite
-from tests.store.machine import ROOT
+from nottwice.store.machine import filesystem
+from tests.store.abilities import ROOT
 from tests.store.samples import (
     NOW,
     RESULT,

@@ -24,8 +24,8 @@ from nottwice.store.sqlite.connections import (
 )
 from nottwice.store.sqlite.schema import bring_forward
 from nottwice.store.sqlite.store import SqliteStore
+from tests.store.abilities import python
 from tests.store.children import Child
-from tests.store.machine import python
 from tests.store.samples import NOW, note, noted
 
 FULL = 2

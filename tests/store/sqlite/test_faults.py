@@ -18,8 +18,8 @@ import pytest
 
 from nottwice.errors import StoreError
 from nottwice.store.sqlite.store import SqliteStore
+from tests.store.abilities import mounted, needs_strace, python, traced
 from tests.store.children import Child
-from tests.store.machine import mounted, needs_strace, python, traced
 from tests.store.samples import NOW, note, noted
 
 

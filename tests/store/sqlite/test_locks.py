@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from nottwice.errors import StoreError
-from nottwice.store import ofd
+from nottwice.store.machine import ofd
 from nottwice.store.sqlite import locks as sqlite_locks
 from nottwice.store.sqlite.store import SqliteStore
 from tests.store.samples import NOW, note, noted

@@ -76,10 +76,10 @@ def test_a_plan_writes_nothing_itself(connection: sqlite3.Connection) -> None:
     outcome, statements = decide(connection, EVERYTHING, Sealing(None))
     assert outcome is None
     assert (dump(connection), connection.total_changes) == (before, changes)
-    assert len(statements) == 10
+    assert len(statements) == 11
     for name, parameters in statements:
         connection.execute(SQL[name], parameters)
-    assert connection.total_changes == changes + 9
+    assert connection.total_changes == changes + 10
 
 
 def refusals() -> dict[str, tuple[type[BaseException], Commit]]:

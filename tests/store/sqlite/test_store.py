@@ -34,8 +34,8 @@ from nottwice.errors import (
 from nottwice.model.run import Fence
 from nottwice.store.interface import Commit, Outdated
 from nottwice.store.sqlite.store import SqliteStore
+from tests.store.abilities import mounted, needs_strace, python, run, traced
 from tests.store.children import Child
-from tests.store.machine import mounted, needs_strace, python, run, traced
 from tests.store.samples import (
     NOW,
     RESULT,

@@ -10,7 +10,7 @@ import pytest
 
 import nottwice as nt
 from nottwice.testing import CrashTestRefused, LevelsUnavailable, crash_test
-from nottwice.testing.crash import failing, power
+from nottwice.testing.crash.faults import failing, power
 from tests.testing.crash.tools import ANSWERS, agent, mail, one_look
 
 

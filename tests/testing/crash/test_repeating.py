@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 
 import nottwice as nt
+from nottwice.engine import events
 from nottwice.engine.calls import dispatch
 from nottwice.testing import CrashTestRefused, crash_test
+from nottwice.testing.crash.inside.link import make_link
+from nottwice.testing.crash.repeating import MODEL, CallsOver
 from tests.testing.crash.tools import ANSWERS, mail, pay
 
 TURNS = 20
@@ -250,3 +253,22 @@ def test_an_effect_that_is_sent_again_lets_no_other_work_be_repeated(
         one.text for each in verdict.failures for one in each.violations if one.promise == "P160"
     }
     assert any("2 calls were repeated" in text for text in said)
+
+
+def test_a_models_request_is_in_progress_until_its_reply_is_recorded() -> None:
+    """Two workers of an agent may be killed together, before either has recorded its reply."""
+    parent, child = make_link()
+    notes = CallsOver(child)
+    about: dict[str, Any] = {"ledger": "agent.db", "run_id": "r"}
+    ended: dict[str, Any] = {"step": "", "replay_class": "pure", "outcome": "done", "seconds": 0.0}
+    answered = events.AttemptEnded(**about, **ended, tool=MODEL, call_id="reply", attempt=1)
+    recorded = events.CommitEnded(**about, seconds=0.0)
+    read = events.AttemptEnded(**about, **ended, tool="kit_search", call_id="search", attempt=1)
+    heard = []
+    for event in (answered, answered, recorded, recorded, read):
+        notes(event)
+        child.tell("heard")
+        heard.append([one["call_id"] for one in parent.read() or () if one["tell"] == "over"])
+    parent.close()
+    child.close()
+    assert heard == [[], [], ["reply"], [], ["search"]]

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from nottwice.testing.crash.course import Lab
+from nottwice.testing.crash.faults.tracing import why_no_tracing
 from nottwice.testing.crash.scenario import Scenario
 from nottwice.testing.crash.stage import Stage
 from nottwice.testing.crash.sweep import fast_folder
-from nottwice.testing.crash.tracing import why_no_tracing
 from tests.testing.crash.tools import ANSWERS, agent
 
 needs_strace = pytest.mark.skipif(why_no_tracing() is not None, reason=str(why_no_tracing()))

@@ -20,7 +20,6 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from nottwice.agent.files import IMAGES, File, load
 from nottwice.agent.messages import (
     Block,
     Message,
@@ -35,6 +34,7 @@ from nottwice.agent.messages import (
 from nottwice.agent.provider import ModelReply, ModelRequest, StopReason, Usage
 from nottwice.agent.providers.prices import Prices
 from nottwice.agent.providers.sdk import Api, SdkProvider, count
+from nottwice.agent.requests.files import IMAGES, File, load
 from nottwice.model.tool import Duration
 
 ANTHROPIC = "anthropic"

@@ -31,7 +31,7 @@ from nottwice.errors import (
     ToolFailure,
     UsageError,
 )
-from nottwice.model.shapes import not_believed
+from nottwice.model.data.shapes import not_believed
 
 FALLBACK = "fallback"
 """The key in a reply's ``extra`` that says which model answered and which did not."""

@@ -17,7 +17,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from nottwice.agent.files import IMAGES, File, load
 from nottwice.agent.messages import (
     Block,
     Message,
@@ -32,6 +31,7 @@ from nottwice.agent.messages import (
 from nottwice.agent.provider import ModelReply, ModelRequest, StopReason, Usage
 from nottwice.agent.providers.prices import Prices
 from nottwice.agent.providers.sdk import Api, SdkProvider, count
+from nottwice.agent.requests.files import IMAGES, File, load
 from nottwice.errors import Ambiguous, ModelRefused, Permanent, Retryable, ToolFailure
 from nottwice.model.tool import Duration
 

@@ -24,7 +24,7 @@ from nottwice.guard.check.effects_in_code import (
 )
 from nottwice.guard.check.references import is_part_of_program
 from nottwice.guard.check.report import Finding, Level
-from nottwice.model.waiver import SPELLING
+from nottwice.model.tools.waiver import SPELLING
 
 _FIX = (
     "move it into a function with @nt.tool(...); or, if it has no effect, say why on that line: "

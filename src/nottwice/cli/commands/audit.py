@@ -11,6 +11,8 @@ from collections.abc import Sequence
 import click
 
 from nottwice.cli.checks.seals import adopt_ledger, verify_ledger
+from nottwice.cli.inputs.completing import run_ids
+from nottwice.cli.inputs.deployed import named_ledger
 from nottwice.cli.inputs.options import all_option, by_option, read_since, why_option
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.render.output import show_command, show_json, show_line, show_table
@@ -26,7 +28,7 @@ MOST_ROWS = 50
 
 
 @click.command(cls=Command)
-@click.argument("run_id", metavar="[RUN]", required=False)
+@click.argument("run_id", metavar="[RUN]", required=False, shell_complete=run_ids)
 @click.option(
     "--since", metavar="WHEN", help="Only from then on: 24h for the last day, or 2026-11-05T08:00."
 )
@@ -34,7 +36,7 @@ MOST_ROWS = 50
     "--action", metavar="WORD", help="Only this kind: decide, deny, migrate, or a whole action."
 )
 @click.option("--lines", is_flag=True, help="Print one JSON document a line, oldest first.")
-@all_option(f"Also beyond the last {MOST_ROWS}.")
+@all_option(f"Show all, not only the last {MOST_ROWS}.")
 @click.option(
     "--verify", "verifies", is_flag=True, help="Check that all rows are as nottwice wrote them."
 )
@@ -82,7 +84,7 @@ def audit(
         raise click.UsageError("--why and --by belong to --adopt: name that, too.")
     if lines and settings.as_json:
         raise click.UsageError("--lines are many JSON documents, --json is one: give one of them.")
-    with settings.open_ledger() as ledger:
+    with named_ledger(settings) as ledger:
         if verifies or adopts:
             known = None
             if run_id is not None:

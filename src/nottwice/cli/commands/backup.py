@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import click
 
+from nottwice.cli.inputs.deployed import named_ledger
 from nottwice.cli.inputs.options import by_option, login_name, why_option
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.render.output import show_json, show_line
 from nottwice.cli.render.ticker import Ticker
 from nottwice.engine.doubts.restored import mark_of
 from nottwice.guard.ledger import Ledger
-from nottwice.guard.upkeep.backup import account_for, backup, hold_restored
+from nottwice.guard.upkeep.backup import backup, hold_restored
+from nottwice.reviews.accounting import account_for
 from nottwice.views.outcomes import backup_view
 from nottwice.views.text import safe
 
@@ -58,7 +60,7 @@ def backup_command(
     """
     _check(destination, restored, accounted_for, why)
     who = login_name() if by is None else by
-    with settings.open_ledger() as ledger:
+    with named_ledger(settings) as ledger:
         if destination is not None:
             _copy(ledger, destination, who, settings)
             return

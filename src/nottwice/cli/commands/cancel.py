@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from nottwice.cli.inputs.completing import run_ids
 from nottwice.cli.inputs.deployed import named_ledger
 from nottwice.cli.inputs.options import by_option, login_name, why_option
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
@@ -15,7 +16,7 @@ from nottwice.views.text import safe
 
 
 @click.command(cls=Command)
-@click.argument("run_id", metavar="RUN")
+@click.argument("run_id", metavar="RUN", shell_complete=run_ids)
 @by_option
 @why_option(required=True)
 @common_options

@@ -39,14 +39,14 @@ name. It is imported, which runs its top level: keep what starts your program be
 Listed for every tool that the import declares: its class, key, window, verify, settles, time
 limit, retries, once_per, volatile arguments and durable; and four answers:
   does a second run have effects?
-  how is it noticed that it was done already?
-  is noticing itself free of effects?
+  how is "already done" detected?
+  is the detection free of effects?
   does the client inside it retry on its own?
 
-Nodes of graphs, hooks of agents and blocks under nt.run are read, with what they call in your own
-modules. What sends a request or mail, starts a program, writes files or to a database outside of
-any tool is named with its line and the calls that lead there. If it has no effect, say why in a
-comment on the line:  # nottwice: no effect, <why>
+It also reads the nodes of graphs, the hooks of agents and the blocks under nt.run, with what they
+call in your own modules. It names code that sends a request or mail, starts a program, or writes
+to files or a database outside of any tool, with its line and the calls that lead there. If such a
+line has no effect, say why in a comment on it:  # nottwice: no effect, <why>
 
 \b
 Exit code: 0 nothing must change; 3 there are errors, or warnings with --strict;
@@ -233,8 +233,8 @@ def _show_report(report: ToolReport) -> None:
             ("declared", _relative(report.place)),
             *_declared(report),
             ("a second run has effects?", answers.second_run),
-            ("how is it noticed?", answers.detection),
-            ("is noticing free of effects?", answers.detection_is_free),
+            ("how is it detected?", answers.detection),
+            ("is detecting free of effects?", answers.detection_is_free),
             ("does its client retry?", answers.client_retries),
         ),
     )

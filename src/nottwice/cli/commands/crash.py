@@ -16,7 +16,7 @@ from nottwice.cli.inputs.json_input import read_json
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.render.output import show_json, show_line
 from nottwice.errors import UsageError
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.tool import parse_duration
 from nottwice.testing.crash.entry import (
     DEFAULT_BUDGET,
@@ -55,7 +55,7 @@ _NOTHING = "Nothing was run."
     metavar="NUMBER",
     type=click.IntRange(0),
     help="How many tool calls a crash may repeat, pure ones included. Default: the effects and "
-    "recorded model calls that were under way.",
+    "recorded model calls that were in progress.",
 )
 @click.option(
     "--level",

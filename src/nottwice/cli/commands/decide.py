@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from nottwice.cli.inputs.application import Application, load_application
+from nottwice.cli.inputs.completing import review_ids, verbs
 from nottwice.cli.inputs.deployed import named_ledger
 from nottwice.cli.inputs.json_input import parse_json, text_of
 from nottwice.cli.inputs.options import by_option, json_option, login_name, why_option
@@ -23,8 +24,8 @@ from nottwice.cli.render.output import show_json, show_line, show_note
 from nottwice.errors import UsageError
 from nottwice.guard import registry
 from nottwice.guard.ledger import Ledger
-from nottwice.model.asked import UNDO
-from nottwice.model.records import frozen_record
+from nottwice.model.asking.asked import UNDO
+from nottwice.model.data.records import frozen_record
 from nottwice.model.review import Review, ReviewStatus, Verb
 from nottwice.model.run import Life
 from nottwice.model.tool import Tool
@@ -100,8 +101,8 @@ NO_WISH: dict[str, Any] = {
 
 
 @click.command(cls=Command, help=_HELP)
-@click.argument("review_id", metavar="ID")
-@click.argument("verb", required=False, metavar="[VERB]")
+@click.argument("review_id", metavar="ID", shell_complete=review_ids)
+@click.argument("verb", required=False, metavar="[VERB]", shell_complete=verbs)
 @json_option(
     "--result",
     "result_text",
@@ -267,7 +268,7 @@ def _show_outcome(
         show_json(Decided(ledger=ledger.location, review=after, changed=changed, next=last))
         return
     if not changed:
-        show_line(f"Review {after.review_id} was decided like this already; nothing was changed.")
+        show_line(f"Review {after.review_id} already has this decision; nothing was changed.")
     elif after.decision is None:
         show_line(f"Review {after.review_id} is open again.")
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from nottwice.cli.inputs.completing import run_ids
 from nottwice.cli.inputs.deployed import ledger_for, need_app
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.render.output import show_command, show_json, show_line
@@ -13,7 +14,7 @@ from nottwice.views.text import safe
 
 
 @click.command(cls=Command)
-@click.argument("run_id", metavar="RUN")
+@click.argument("run_id", metavar="RUN", shell_complete=run_ids)
 @click.option("--to", required=True, metavar="ID", help="The id of the new run.")
 @click.option(
     "--at",
@@ -26,9 +27,9 @@ from nottwice.views.text import safe
 def fork(settings: Settings, run_id: str, to: str, at: int | None) -> None:
     """Make a new run out of a checkpoint of RUN: what would the code do from there?
 
-    The new run has the receipts of the old one, and makes no new effects: one that the old run has
-    no receipt of is refused. So old runs can be tried with new code, and nothing is sent. Refused
-    while anything in the old run is in doubt. Needs your graphs (--app).
+    The new run has the receipts of the old one and makes no new effects: an effect without a
+    receipt is refused. So you can try new code on old runs, and nothing is sent. A run with a call
+    in doubt cannot be forked. Needs your graphs (--app).
 
     \b
     Examples:

@@ -7,13 +7,14 @@ from dataclasses import fields
 import click
 
 from nottwice.cli.inputs.application import load_application
+from nottwice.cli.inputs.deployed import named_ledger
 from nottwice.cli.inputs.options import by_option, dry_run_option, login_name
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.render.output import show_command, show_json, show_line, show_note, show_table
 from nottwice.cli.render.ticker import Ticker
 from nottwice.engine.upkeep.retention import RemovalReport, RemovedRun
 from nottwice.guard.upkeep.retention import remove_expired
-from nottwice.model.retention import Retention
+from nottwice.model.runs.retention import Retention
 from nottwice.views.outcomes import removal_view
 from nottwice.views.text import local_text
 
@@ -59,7 +60,7 @@ def gc(
 
     \b
     What is kept, and for how long:
-      checkpoints   30d  all saved versions but the last
+      checkpoints   30d  all saved versions but the last; notices of any run
       pure          60d  rows of pure tools
       keyed        180d  rows of keyed tools, and never shorter than their window
       unsafe       365d  rows of unsafe tools
@@ -78,7 +79,7 @@ def gc(
     application = settings.application()
     if application is not None:
         load_application(application)
-    with settings.open_ledger() as ledger:
+    with named_ledger(settings) as ledger:
         removed = remove_expired(
             ledger,
             retention=retention,
@@ -149,6 +150,8 @@ def _counts(removed: RemovalReport) -> str:
         _many(removed.calls, "call"),
         _many(removed.checkpoints, "checkpoint"),
     ]
+    if removed.notices:
+        parts.append(_many(removed.notices, "notice"))
     return ", ".join(parts)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from nottwice.cli.inputs.completing import graph_names
 from nottwice.cli.inputs.deployed import named_ledger, need_app
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.render.output import show_json, show_line, show_table
@@ -21,7 +22,7 @@ from nottwice.views.runs import find_run
 
 
 @click.command(cls=Command)
-@click.argument("name", default="")
+@click.argument("name", default="", shell_complete=graph_names)
 @click.option("--run", "run_id", metavar="ID", help="The graph of this run, with where it is.")
 @click.option("--mermaid", "as_mermaid", is_flag=True, help="Print Mermaid text, for Markdown.")
 @click.option("--svg", "as_svg", is_flag=True, help="Print an SVG picture.")

@@ -6,6 +6,7 @@ import json
 
 import click
 
+from nottwice.cli.inputs.completing import run_ids
 from nottwice.cli.inputs.deployed import named_ledger
 from nottwice.cli.inputs.options import all_option
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
@@ -25,7 +26,7 @@ MOST_ROWS = 50
 
 
 @click.command(cls=Command)
-@click.argument("run_id", metavar="RUN")
+@click.argument("run_id", metavar="RUN", shell_complete=run_ids)
 @click.option(
     "--at", type=click.IntRange(min=0), metavar="VERSION", help="Show the state of this version."
 )
@@ -33,9 +34,9 @@ MOST_ROWS = 50
     "--diff",
     type=(click.IntRange(min=0), click.IntRange(min=0)),
     metavar="A B",
-    help="What is different in version B, seen from version A.",
+    help="Show what changed from version A to version B.",
 )
-@all_option(f"Also beyond the last {MOST_ROWS}.")
+@all_option(f"Show all, not only the last {MOST_ROWS}.")
 @common_options
 @pass_settings
 def history(

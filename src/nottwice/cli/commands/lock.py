@@ -58,7 +58,7 @@ def lock(settings: Settings, path: str, replace: bool) -> None:
     if settings.as_json:
         show_json(Locked(file=path, graphs=graphs, changed=text != before))
         return
-    state = "is as it was" if text == before else "was written"
+    state = "is unchanged" if text == before else "was written"
     show_line(f"{safe(path)} {state}: {safe(', '.join(graphs)) or 'no graph'}")
 
 

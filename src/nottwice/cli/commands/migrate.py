@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from nottwice.cli.inputs import completing
 from nottwice.cli.inputs.application import load_application
 from nottwice.cli.inputs.deployed import ledger_for, need_app
 from nottwice.cli.inputs.options import (
@@ -33,7 +34,7 @@ _STYLES = {"migrated": "green", "would migrate": "cyan", "refused": "red"}
 
 
 @click.command(cls=Command)
-@click.argument("run_ids", metavar="[RUN]...", nargs=-1)
+@click.argument("run_ids", metavar="[RUN]...", nargs=-1, shell_complete=completing.run_ids)
 @click.option("--to", required=True, metavar="GRAPH", help="The version: refund@2.0.0.")
 @click.option("--from", "from_graph", metavar="GRAPH", help="All open runs of this version.")
 @map_option()

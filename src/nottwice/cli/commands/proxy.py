@@ -31,7 +31,7 @@ from nottwice.views.outcomes import SettingsWritten
 @click.option(
     "--distrust-annotations",
     is_flag=True,
-    help="Record tools, too, that the server itself calls read-only.",
+    help="Do not believe what the server says about its tools: also record read-only ones.",
 )
 @click.option(
     "--let-client-decide",
@@ -45,7 +45,7 @@ from nottwice.views.outcomes import SettingsWritten
     help="Let the client with this configuration start its servers through nottwice. It shows the "
     "difference, asks, and keeps a backup.",
 )
-@click.option("--unwrap", metavar="FILE", help="Take that back.")
+@click.option("--unwrap", metavar="FILE", help="Undo --wrap.")
 @click.option("--yes", is_flag=True, help="With --wrap and --unwrap: do not ask.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @common_options
@@ -71,8 +71,8 @@ def proxy(
     \b
     How a tool is protected:
       read-only    as the server says (readOnlyHint): passed through
-      no class     only a lost answer is given again; an answer that arrived is over
-      classed      in the configuration: once per `fresh` (1h) for equal arguments;
+      no class     a lost answer is returned again; once it has arrived, the same call is a new one
+      with class   from the configuration: once per `fresh` (1h) for equal arguments;
                    the model repeats on purpose with the parameter nottwice_repeat
 
     A call in doubt is not sent again. The model is told to stop, and a person decides it with

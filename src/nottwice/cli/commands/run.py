@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from nottwice.cli.inputs.completing import run_ids
 from nottwice.cli.inputs.deployed import ledger_for, need_app
 from nottwice.cli.inputs.json_input import read_json
 from nottwice.cli.inputs.options import json_option, quiet_option
@@ -66,7 +67,9 @@ Examples:
 
 @click.command(cls=Command, help=_HELP)
 @click.argument("graph", required=False)
-@click.option("--id", "run_id", metavar="RUN", help="Your name for the run.")
+@click.option(
+    "--id", "run_id", metavar="RUN", help="Your name for the run.", shell_complete=run_ids
+)
 @json_option("--input", "input_text", "The first state. Not needed to resume.")
 @click.option("--goal", metavar="TEXT", help="What an agent is to do: its input, in words.")
 @click.option(

@@ -6,11 +6,13 @@ from collections.abc import Collection
 
 import click
 
+from nottwice.cli.inputs.completing import run_ids
 from nottwice.cli.inputs.deployed import ledger_for, named_ledger, need_app
 from nottwice.cli.inputs.options import all_option
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.render.output import show_command, show_json, show_line, show_table
-from nottwice.model.labels import parse_tag, read_labels
+from nottwice.model.runs.labels import parse_tag, read_labels
+from nottwice.views.readiness import count_ready
 from nottwice.views.runs import MOST_ROWS, STATES, RunList, RunView, WaitView, show_runs
 from nottwice.views.text import age_text, shorten
 from nottwice.views.versions import VersionList, VersionRow, list_versions
@@ -21,7 +23,7 @@ WHY = "waits for, or error"
 
 
 @click.command(cls=Command)
-@click.argument("prefix", default="")
+@click.argument("prefix", default="", shell_complete=run_ids)
 @click.option("--graph", metavar="NAME", help="Only runs of this graph: name, or name@version.")
 @click.option(
     "--state",
@@ -42,7 +44,10 @@ WHY = "waits for, or error"
 @click.option(
     "--by-version", is_flag=True, help="Per version of a graph: what is open, what can be removed."
 )
-@all_option(f"Also beyond the last {MOST_ROWS}.")
+@click.option(
+    "--ready", is_flag=True, help="How many runs wait for a worker, and how long: to scale by."
+)
+@all_option(f"Show all, not only the last {MOST_ROWS}.")
 @common_options
 @pass_settings
 def runs(
@@ -53,6 +58,7 @@ def runs(
     tags: tuple[str, ...],
     group: str | None,
     by_version: bool,
+    ready: bool,
     show_all: bool,
 ) -> None:
     """List runs, last changed first; with PREFIX only those whose id begins with it.
@@ -65,6 +71,9 @@ def runs(
     With --by-version: per version of a graph how many runs are open, since when, what they wait
     for, and with --app which deployed version takes them and whether its code can be removed.
 
+    With --ready: how many runs a worker could take up now, by graph, and how long the first has
+    waited. It is cheap however many runs there are, so an autoscaler can ask every few seconds.
+
     \b
     Examples:
       nottwice runs --state interrupted
@@ -72,7 +81,13 @@ def runs(
       nottwice runs --tag customer=acme --group order-7
       nottwice runs ticket- --all --json
       nottwice runs --by-version --app agent:app
+      nottwice runs --ready --json
     """
+    if ready:
+        if prefix or states or tags or group or by_version or show_all:
+            raise click.UsageError("--ready goes with --graph only.")
+        _show_ready(settings, graph)
+        return
     labels = read_labels(dict(map(parse_tag, tags)), group, what="The runs to list")
     if by_version:
         if states:
@@ -121,6 +136,22 @@ def _waits_text(waits: tuple[WaitView, ...], decided: Collection[str]) -> str | 
 
 def _error_text(run: RunView) -> str | None:
     return None if run.failure is None else shorten(run.failure, 120)
+
+
+def _show_ready(settings: Settings, graph: str | None) -> None:
+    """Print how much work waits for workers."""
+    with named_ledger(settings) as ledger:
+        found = count_ready(ledger, graph=graph)
+    if settings.as_json:
+        show_json(found)
+        return
+    if found.graphs:
+        rows = [(one.graph, one.ready, age_text(one.oldest_seconds)) for one in found.graphs]
+        show_table(("graph", "ready", "oldest"), rows)
+    else:
+        show_line("No run is ready.")
+    if found.abandoned:
+        show_line(f"Held by processes that are gone: {found.abandoned}. A worker takes them over.")
 
 
 def _show_versions(settings: Settings, *, prefix: str, graph: str | None) -> None:

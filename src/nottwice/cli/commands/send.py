@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from nottwice.agent.hearing import MESSAGE
+from nottwice.agent.requests.hearing import MESSAGE
+from nottwice.cli.inputs.completing import run_ids
 from nottwice.cli.inputs.deployed import named_ledger
 from nottwice.cli.inputs.json_input import read_json
 from nottwice.cli.inputs.options import by_option, json_option, login_name
@@ -21,7 +22,7 @@ from nottwice.views.waits import resume_command
 
 
 @click.command(cls=Command)
-@click.argument("run_id", metavar="RUN")
+@click.argument("run_id", metavar="RUN", shell_complete=run_ids)
 @click.argument("name")
 @json_option("--data", "data", "What to send with it.")
 @click.option(
@@ -73,9 +74,13 @@ def send(
         show_json(SentDocument(ledger=location, event=event))
         return
     if event.received:
-        show_line(f"The run has taken event {safe(event.event_id)} already; it is not sent again.")
+        show_line(
+            f"The run has already received event {safe(event.event_id)}; it is not sent again."
+        )
         return
-    show_line(f"Run {safe(repr(run_id))} was told: {safe(event.name)}, {safe(event.event_id)}.")
+    show_line(
+        f"Sent {safe(event.name)} to run {safe(repr(run_id))}, as event {safe(event.event_id)}."
+    )
     _show_next(run_id, run, settings, listens=listens)
 
 
@@ -93,6 +98,6 @@ def _show_next(run_id: str, run: RunView | None, settings: Settings, *, listens:
         show_note(f"There is no run {run_id!r} yet. It finds the event when it asks for it.")
         return
     if run.is_final and not listens:
-        show_note(f"Run {run_id!r} is {run.state}: nothing in it takes the event any more.")
+        show_note(f"Run {run_id!r} is {run.state}: it will not receive the event.")
         return
     show_how_to_resume(resume_command(run, settings.commands()))

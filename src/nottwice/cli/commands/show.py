@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import click
 
+from nottwice.cli.inputs.completing import run_ids
 from nottwice.cli.inputs.deployed import named_ledger
 from nottwice.cli.inputs.options import all_option
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
@@ -18,9 +19,9 @@ from nottwice.cli.render.output import (
     show_table,
 )
 from nottwice.model.call import ROOT_NODE, CallStatus, ResultKind
-from nottwice.model.labels import tag_text
 from nottwice.model.review import ReviewStatus
 from nottwice.model.run import Life, RunStatus, WaitKind
+from nottwice.model.runs.labels import tag_text
 from nottwice.views.calls import CallView, StepView
 from nottwice.views.commands import CommandLine
 from nottwice.views.details import MOST_CALLS, RunDetails, look_into
@@ -38,7 +39,7 @@ Row = tuple[float, str, str, str, str]
 
 
 @click.command(cls=Command)
-@click.argument("run_id", metavar="ID")
+@click.argument("run_id", metavar="ID", shell_complete=run_ids)
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
@@ -53,7 +54,7 @@ Row = tuple[float, str, str, str, str]
 def show(settings: Settings, run_id: str, limit: int, show_all: bool) -> None:
     """Show one run as a timeline.
 
-    ID is the id of the run, a prefix that only one run has, or the id of one of its reviews. The
+    ID is the id of the run, a unique prefix of it, or the id of one of its reviews. The
     timeline says what ran, in which step and process, with which class, how often and how long;
     what was found out about a call in doubt; where the run was cut off; and what it waits for. A
     call that is DONE has a receipt: when the run is opened again, it is replayed, not run.
@@ -122,6 +123,10 @@ def _show_summary(details: RunDetails) -> None:
             ("aborted", details.aborted),
             *(("cut off", text) for text in _cut_off(details)),
             *(("waits for", _waiting_text(review)) for review in details.pending_reviews),
+            *(
+                ("group waits", f"{_waiting_text(review)} ({review.run_id})")
+                for review in details.group_reviews
+            ),
             *(
                 ("waits for", wait_text(wait))
                 for wait in run.waits
@@ -224,6 +229,9 @@ def _show_next(details: RunDetails, reasons: list[Reason], commands: CommandLine
     undecided = [one for one in details.pending_reviews if one.is_open]
     for review in undecided:
         show_command("Decide with:", commands.command(f"decide {review.review_id}"))
+    for review in details.group_reviews:
+        command = commands.command(f"decide {review.review_id}")
+        show_command("No new effect of the group is made until you decide:", command)
     for reason in reasons:
         match reason.kind:
             case WaitKind.EVENT if reason.command is not None:

@@ -7,7 +7,7 @@ import click
 from nottwice.cli.inputs.deployed import named_ledger
 from nottwice.cli.inputs.settings import Settings
 from nottwice.cli.render.output import show_facts, show_json, show_line
-from nottwice.model.tally import DECIDED
+from nottwice.model.runs.tally import DECIDED
 from nottwice.views.overview import Overview, look_over
 from nottwice.views.text import count_text, safe, second_text
 
@@ -36,6 +36,7 @@ def _show(overview: Overview) -> None:
             ("waiting", _waiting_text(overview.waiting)),
             ("in doubt", f"{doubts} {'call' if doubts == 1 else 'calls'}" if doubts else "nothing"),
             ("failover" if overview.failover else "a copy", _copy_text(overview)),
+            ("not told", _not_told_text(overview.not_told)),
             *(("unreadable", text) for text in overview.unreadable),
         ),
     )
@@ -44,6 +45,12 @@ def _show(overview: Overview) -> None:
     for hint in overview.hints:
         show_line(f"  {safe(hint.command)}", whole=True)
         show_line(f"      {safe(hint.reason)}", style="dim")
+
+
+def _not_told_text(number: int) -> str | None:
+    """That notifications did not arrive; None if all did."""
+    what = "1 notification" if number == 1 else f"{number} notifications"
+    return f"{what} given up in 7 days; to try again: nottwice notify --again" if number else None
 
 
 def _copy_text(overview: Overview) -> str | None:

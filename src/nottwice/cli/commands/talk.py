@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import click
 
 from nottwice.agent.state import RunState
+from nottwice.cli.inputs.completing import run_ids
 from nottwice.cli.inputs.deployed import ledger_for, need_app
 from nottwice.cli.inputs.options import quiet_option
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
@@ -36,7 +37,7 @@ from nottwice.views.waits import reasons_of
 
 
 @click.command(cls=Command)
-@click.argument("run_id", metavar="RUN")
+@click.argument("run_id", metavar="RUN", shell_complete=run_ids)
 @click.argument("message", required=False)
 @click.option(
     "--id",
@@ -59,11 +60,11 @@ def talk(
 ) -> None:
     """Say something to a RUN of an agent, and show its answer.
 
-    With a MESSAGE it is said once: the same command again is the same message until something else
-    was said. Without a MESSAGE every line that you type, or that stdin holds, is a message of its
-    own; empty lines are skipped, and the end of the input (Ctrl-D) ends the talk. A run that waits
-    ends it, too, if you type; what stdin holds is said to the end. A run that had ended continues,
-    in the newest version of its agent that the app has.
+    A MESSAGE is said once: the same command again is the same message, until something else was
+    said. Without a MESSAGE every line of the input is a message; empty lines are skipped, and
+    Ctrl-D ends the talk. If you type at a terminal, a run that waits also ends it; lines from a
+    pipe are all said. A run that had ended continues, in the newest version of its agent that the
+    app has.
 
     What the agent does goes to stderr. Needs your agents, as `nottwice run` does.
 

@@ -7,29 +7,27 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
-import logging
 import os
 import signal
 import sys
 import threading
 from collections.abc import Iterator
 from types import FrameType
-from typing import Any
 
 import click
 
 from nottwice.cli.inputs.deployed import ledger_for, need_app
+from nottwice.cli.inputs.notifying import notifying
 from nottwice.cli.inputs.options import quiet_option
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
+from nottwice.cli.render.json_log import json_log
 from nottwice.cli.render.output import encodable, output_to_stderr, show_json, show_line, show_note
 from nottwice.engine.clock import SystemClock
-from nottwice.engine.said import Said
 from nottwice.errors import InvalidTool, StoreError
 from nottwice.graphs.app import App
 from nottwice.guard.ledger import Ledger
 from nottwice.views.outcomes import WorkerFigures, WorkerStopped
-from nottwice.views.text import count_text, iso_text, safe
+from nottwice.views.text import count_text
 from nottwice.worker.worker import MOST_CONCURRENCY, Worker, WorkerStats
 
 GAVE_UP = 1
@@ -63,6 +61,18 @@ _ASK_AGAIN_SECONDS = 3.0
     metavar="DURATION",
     help="When to open a review for a run that no version here can take, and no other worker.",
 )
+@click.option(
+    "--metrics",
+    "metrics_at",
+    metavar="PORT",
+    help="Answer /metrics for Prometheus and /healthz on this port of this machine, or on "
+    "ADDRESS:PORT.",
+)
+@click.option(
+    "--ledger-metrics",
+    is_flag=True,
+    help="With --metrics: also how the ledger is. Only one process should say it.",
+)
 @click.option("--log-json", is_flag=True, help="Log decisions to stderr, one JSON document a line.")
 @quiet_option("No figures while it works.")
 @common_options
@@ -75,6 +85,8 @@ def worker(
     until_idle: bool,
     drain: str,
     undeployable_after: str,
+    metrics_at: str | None,
+    ledger_metrics: bool,
     log_json: bool,
     quiet: bool,
 ) -> None:
@@ -83,10 +95,14 @@ def worker(
     It picks up runs that were enqueued (`nottwice run --detach`, app.enqueue), runs whose timer is
     due, whose review was decided, whose event has arrived or whose child has ended, and runs whose
     process is dead. Start as many workers as you like on one ledger: no run is driven by two, and a
-    worker that is killed loses nothing; the others take over its runs immediately.
+    worker that is killed loses nothing. The others take over its runs: immediately on the same
+    machine, from another machine when its lease ends.
 
     It runs only graphs whose version it has, and leaves the rest to other workers. A run that fails
     stays failed until you enqueue it again: nottwice run GRAPH --detach --retry.
+
+    If the project has [tool.nottwice.notify], it also tells people what needs them, like `nottwice
+    notify`.
 
     If the database is not reachable when the worker starts, it waits for it, up to two minutes.
 
@@ -104,8 +120,9 @@ def worker(
     Examples:
       nottwice worker --app agent:app --concurrency 64
       nottwice worker --until-idle --json
-      nottwice worker --log-json 2>> worker.log
+      nottwice worker --metrics 9464 --log-json 2>> worker.log
     """
+    place = _metrics_place(metrics_at, ledger_metrics=ledger_metrics)
     deployed = need_app(settings, what_for="worker")
     with _ledger_when_there(settings, deployed.app) as ledger:
         try:
@@ -117,23 +134,33 @@ def worker(
             )
         except InvalidTool as error:
             raise click.UsageError(str(error)) from None
-        logs = _json_log() if log_json else contextlib.nullcontext()
-        with logs, _stopped_by_signals(work), _shown(work, quiet=quiet or log_json):
+        logs = json_log() if log_json else contextlib.nullcontext()
+        telling = notifying(ledger, deployed.app.notify)
+        told = _measured(place, ledger, gauges=ledger_metrics)
+        with logs, telling, told, _stopped_by_signals(work), _shown(work, quiet=quiet or log_json):
             with output_to_stderr():
                 tally = work.run(until_idle=until_idle)
-        if settings.as_json:
-            figures = WorkerFigures(**dataclasses.asdict(tally))
-            show_json(WorkerStopped(ledger=ledger.location, worker=figures))
-        else:
-            show_line(f"Worker stopped. {_figures(tally)}")
+        _show_end(settings, ledger, tally)
         if tally.at_work:
-            names = ", ".join(map(repr, tally.at_work))
-            show_note(
-                f"These runs did not finish their node within {drain}: {names}. They are left as "
-                "if the process had been killed; the next worker takes them."
-            )
+            _show_left(tally, drain)
             _end_now(GAVE_UP)
     context.exit(0)
+
+
+def _show_end(settings: Settings, ledger: Ledger, tally: WorkerStats) -> None:
+    if settings.as_json:
+        figures = WorkerFigures(**dataclasses.asdict(tally))
+        show_json(WorkerStopped(ledger=ledger.location, worker=figures))
+    else:
+        show_line(f"Worker stopped. {_figures(tally)}")
+
+
+def _show_left(tally: WorkerStats, drain: str) -> None:
+    names = ", ".join(map(repr, tally.at_work))
+    show_note(
+        f"These runs did not finish their node within {drain}: {names}. They are left as if the "
+        "process had been killed; the next worker takes them."
+    )
 
 
 def _ledger_when_there(settings: Settings, app: App) -> Ledger:
@@ -149,6 +176,35 @@ def _ledger_when_there(settings: Settings, app: App) -> Ledger:
                 raise
             show_note(f"{error} The worker waits for it, for {left:.0f} s at most.")
         clock.pause(_ASK_AGAIN_SECONDS)
+
+
+def _metrics_place(given: str | None, *, ledger_metrics: bool) -> tuple[str, int] | None:
+    if given is not None:
+        # Only here and below: most workers need no HTTP server.
+        from nottwice.metrics.endpoint import read_place
+
+        return read_place(given)
+    if ledger_metrics:
+        raise click.UsageError("--ledger-metrics adds to --metrics PORT, which is not given.")
+    return None
+
+
+@contextlib.contextmanager
+def _measured(place: tuple[str, int] | None, ledger: Ledger, *, gauges: bool) -> Iterator[None]:
+    """Answer /metrics and /healthz while the worker works."""
+    if place is None:
+        yield
+        return
+    from nottwice.metrics.endpoint import answering
+    from nottwice.metrics.figures import count
+
+    figures = count(ledger, gauges=gauges)
+    try:
+        with answering(place, figures, ledger) as address:
+            show_note(f"Metrics: {address}")
+            yield
+    finally:
+        figures.stop()
 
 
 def _figures(tally: WorkerStats) -> str:
@@ -203,48 +259,6 @@ def _shown(work: Worker, *, quiet: bool) -> Iterator[None]:
         over.set()
         shower.join()
         sys.stderr.write("\r\x1b[2K")
-
-
-@contextlib.contextmanager
-def _json_log() -> Iterator[None]:
-    """Write what is logged as JSON, and everything that is decided."""
-    logger = logging.getLogger("nottwice")
-    before = (logger.level, list(logger.handlers))
-    logger.setLevel(min(logger.level or logging.INFO, logging.INFO))
-    logger.handlers = [JsonLines()]
-    try:
-        yield
-    finally:
-        logger.level, logger.handlers = before
-
-
-class JsonLines(logging.Handler):
-    """Writes log records to stderr, one JSON document a line, in pure ASCII."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        try:
-            click.echo(json.dumps(self._document(record), ensure_ascii=True), err=True)
-        except Exception:
-            # The reader may be gone. Logging must never decide what is done.
-            self.handleError(record)
-
-    def _document(self, record: logging.LogRecord) -> dict[str, Any]:
-        document: dict[str, Any] = {
-            "at": iso_text(record.created),
-            "level": record.levelname.lower(),
-            "message": safe(record.getMessage()),
-        }
-        said = getattr(record, "said", None)
-        if isinstance(said, Said):
-            document.update(
-                run_id=said.run_id,
-                decision=said.decision,
-                step=said.step,
-                tool=said.tool,
-                call_id=said.call_id,
-                detail=said.detail,
-            )
-        return document
 
 
 def _end_now(code: int) -> None:

@@ -31,13 +31,13 @@ def find_refund(call: nt.Call) -> nt.Verification:
     return nt.happened(None) if found else nt.did_not_happen()
 
 
-# A second run would pay twice. But the shop can be asked, and is up to date within a second.
+# A second run would pay twice. But the shop can be asked what it has.
 @nt.tool("unsafe_on_replay", verify=find_refund, settles="1s")
 def refund(order_id: int, cents: int) -> None:
     shop.do("refund", call_id=nt.current_call().id, order_id=order_id, cents=cents)
 
 
-# A second run would mail twice, and only a person can tell whether the first one did.
+# A second run would mail twice, and only a person can tell whether it did.
 @nt.tool("unsafe_on_replay")
 def send_email(to: str, order_id: int) -> None:
     shop.do("send_email", to=to, order_id=order_id)

@@ -21,7 +21,7 @@ from typing import Any
 import nottwice as nt
 from nottwice.agent.provider import ModelRequest
 from nottwice.agent.providers.scripted import requests_in
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 
 STEPS = 160
 DIES_AT = 141

@@ -20,6 +20,7 @@ import click
 from nottwice.cli.demo.keys import Keyboard, person_is_there
 from nottwice.cli.demo.long import DIES_AT, SHORT, STEPS, live_and_die_and_live
 from nottwice.cli.demo.screen import Line, Screen
+from nottwice.cli.demo.trying import has_page, program_name, protected_lines, serve_page
 from nottwice.engine.doubts.blocking import call_text
 from nottwice.errors import NottwiceError
 from nottwice.model.review import Verb
@@ -46,12 +47,20 @@ NURSERY = (sys.executable, "-P", "-m", "nottwice.cli.demo.child")
 @click.command()
 @click.option("--no-input", is_flag=True, help="Ask nothing, and do not wait for a reader.")
 @click.option("--points", type=click.IntRange(min=1), help="Kill at this many points only.")
-def demo(no_input: bool, points: int | None) -> None:
+@click.option(
+    "--page", is_flag=True, help="At the end, open the operator's page of the demo's ledger."
+)
+def demo(no_input: bool, points: int | None, page: bool) -> None:
     """Watch an agent being killed, with and without nottwice.
 
     It takes less than a minute, starts real processes and kills them, asks you one question, and
     counts. Exit code 1: what it showed is not what nottwice promises.
     """
+    if page and not has_page():
+        raise click.ClickException(
+            "The page is not installed, so the demo was not started. Install it: pip install "
+            "'nottwice[web]'"
+        )
     # A ledger of the demo may well disappear: no warnings about where it is.
     logging.getLogger("nottwice").addHandler(logging.NullHandler())
     screen = Screen(person=person_is_there() and not no_input)
@@ -60,7 +69,9 @@ def demo(no_input: bool, points: int | None) -> None:
     script = Path(shutil.copy(AGENT, folder / "agent.py"))
     try:
         with Showcase(folder, script=script, command=NURSERY) as showcase:
-            Demo(showcase, screen).show(points)
+            waiting = Demo(showcase, screen).show(points)
+        if page:
+            _open_page(waiting.ledger, screen)
     except NottwiceError as error:
         raise click.ClickException(f"The demo could not continue. {error}") from error
     if screen.broken_claims:
@@ -75,15 +86,15 @@ class Demo:
         self.screen = screen
         self.lines: list[Line] = []
 
-    def show(self, points: int | None) -> None:
-        """All of it."""
+    def show(self, points: int | None) -> ShowcaseErrand:
+        """All of it. Returns the errand that was left waiting for the viewer."""
         self.introduce()
         self.kill_three_ways()
         decided = self.put_on_call()
         self.kill_everywhere(points)
         # Who wants fewer kills wants a shorter night, too.
         self.kill_a_long_run(*((STEPS, DIES_AT) if points is None else SHORT))
-        self.close(decided)
+        return self.close(decided)
 
     def introduce(self) -> None:
         """Who is who."""
@@ -93,7 +104,11 @@ class Demo:
             f"customer. A small shop, process {self.showcase.world.pid}, counts what reaches it.",
             "We kill the agent (kill -9), start it again, and count at the shop.",
             "All of it happens now: no number below was written down beforehand.",
+            "",
+            "This is what protects the mail; the rest of the agent is ordinary code:",
+            "",
         )
+        self.screen.say_unbroken(*(f"    {one}".rstrip() for one in protected_lines(AGENT)))
         self.screen.give_time_to_read()
 
     def kill_three_ways(self) -> None:
@@ -220,7 +235,7 @@ class Demo:
         )
         self.screen.give_time_to_read()
 
-    def close(self, decided: ShowcaseErrand) -> None:
+    def close(self, decided: ShowcaseErrand) -> ShowcaseErrand:
         """The table, and where to go from here."""
         waiting = self._leave_one_waiting()
         self.screen.title("What the shop counted")
@@ -228,16 +243,19 @@ class Demo:
         store, script = shlex.quote(waiting.ledger), shlex.quote(waiting.script)
         self.screen.say("The agent that uses nottwice is a short script, and now yours:")
         self.screen.say_unbroken(f"  {waiting.script}", "")
-        self.screen.say(f"Three commands to try ({waiting.ticket} was left waiting for you):")
+        self.screen.say(f"Commands to try ({waiting.ticket} was left waiting for you):")
+        program = shlex.quote(program_name())
         self.screen.say_unbroken(
-            f"  nottwice show {decided.ticket} --store {store}",
-            f"  nottwice reviews --store {store}",
-            f"  nottwice check {script}",
+            f"  {program} show {decided.ticket} --store {store}",
+            f"  {program} reviews --store {store}",
+            f"  {program} check {script}",
+            *([f"  {program} serve --port 0 --store {store}"] if has_page() else []),
             "",
         )
-        self.screen.say("Next: docs/start.md puts this around a tool of yours in five minutes.")
+        self.screen.say("Next: docs/start.md shows how to protect your own tool, in five minutes.")
         for broken in self.screen.broken_claims:
             self.screen.say(f"[bold red]This did not hold:[/] {broken}")
+        return waiting
 
     def _kill_after_refund(self, agent: str, way: Way) -> Shown:
         shown = self.showcase.kill_and_resume(self.showcase.errand(way, die_at=AFTER_REFUND))
@@ -304,6 +322,16 @@ class Demo:
             "A run with a mail in doubt waits.", holds=ended.returncode == WAITS_FOR_A_PERSON
         )
         return errand
+
+
+def _open_page(ledger: str, screen: Screen) -> None:
+    def announce(link: str) -> None:
+        screen.say("", "The operator's page, with the mail that is in doubt:")
+        screen.say_unbroken(f"  {link}")
+        screen.say("Ctrl-C stops it.")
+        sys.stdout.flush()
+
+    serve_page(ledger, announce=announce, open_browser=screen.person)
 
 
 def most_telling(points: Sequence[str], limit: int | None) -> list[str]:

@@ -21,7 +21,7 @@ from nottwice.cli.inputs.settings import Settings
 from nottwice.errors import NottwiceError, UsageError, WorkDuringImport
 from nottwice.guard import registry
 from nottwice.guard.check.importing import importing
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 
 
 @frozen_record(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from nottwice.cli.inputs.application import Application, load_application, need_
 from nottwice.cli.inputs.settings import Settings
 from nottwice.errors import UsageError
 from nottwice.guard.ledger import MEMORY, Ledger, ledger_of
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.store.postgres.place import is_postgres
 
 if TYPE_CHECKING:
@@ -35,7 +35,14 @@ class Deployed:
         from nottwice.graphs.app import App
 
         app = self.app
-        return App(graphs=app.graphs, store=ledger, admins=app.admins, policy=app.policies)
+        return App(
+            graphs=app.graphs,
+            store=ledger,
+            admins=app.admins,
+            policy=app.policies,
+            limits=app.limits,
+            notify=app.notify,
+        )
 
 
 def need_app(settings: Settings, *, what_for: str) -> Deployed:

@@ -2,7 +2,7 @@
 
 They may stand before or after the command. What is not given is taken from the environment, then
 from `[tool.nottwice]` in the pyproject.toml of this folder or of one above it, then from the
-default. Only `run` and `worker` create a ledger.
+default. Only `run`, `worker` and `proxy` create a ledger.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ class Settings:
     app: str | None = None
     as_json: bool = False
     verbosity: int = 0
+    stores: tuple[str, ...] = ()
+    """All ledgers that were named, for a command that takes several; ``store`` is the first."""
 
     def open_ledger(self, *, create: bool = False) -> Ledger:
         """Open the ledger; NoLedger if it does not exist and must not be created."""
@@ -95,7 +97,16 @@ pass_settings = click.make_pass_decorator(Settings, ensure=True)
 
 def common_options(command: F) -> F:
     """Give a command the options that all commands have."""
-    for option in reversed(_OPTIONS):
+    return _with((_STORE, *_OPTIONS), command)
+
+
+def common_options_of_several(command: F) -> F:
+    """Give a command the same options, and let it take ``--store`` several times."""
+    return _with((_STORES, *_OPTIONS), command)
+
+
+def _with(options: tuple[Callable[[Any], Any], ...], command: F) -> F:
+    for option in reversed(options):
         command = option(command)
     return command
 
@@ -154,13 +165,27 @@ def _remember(context: click.Context, parameter: click.Parameter, value: Any) ->
     settings = context.ensure_object(Settings)
     if value is not None and value is not False:
         if parameter.name == "store":
-            from nottwice.guard.ledger import check_spelling
-
-            try:
-                check_spelling(value)
-            except UsageError as error:
-                raise click.BadParameter(str(error)) from None
+            _check_store(value)
         setattr(settings, str(parameter.name), value)
+
+
+def _remember_several(
+    context: click.Context, parameter: click.Parameter, value: tuple[str, ...]
+) -> None:
+    for one in value:
+        _check_store(one)
+    if value:
+        settings = context.ensure_object(Settings)
+        settings.store, settings.stores = value[0], value
+
+
+def _check_store(value: str) -> None:
+    from nottwice.guard.ledger import check_spelling
+
+    try:
+        check_spelling(value)
+    except UsageError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def _log(context: click.Context, parameter: click.Parameter, value: int) -> None:
@@ -188,16 +213,23 @@ def _print_version(context: click.Context, parameter: click.Parameter, value: bo
         context.exit()
 
 
+_STORE_HELP = (
+    "The ledger: a SQLite file, a folder of JSON files, or postgresql://… Default: "
+    "NOTTWICE_STORE, then `store` of [tool.nottwice] in pyproject.toml, then "
+    f"{DEFAULT_STORE}."
+)
+_STORE = click.option(
+    "--store", metavar="PATH", expose_value=False, callback=_remember, help=_STORE_HELP
+)
+_STORES = click.option(
+    "--store",
+    metavar="PATH",
+    multiple=True,
+    expose_value=False,
+    callback=_remember_several,
+    help=_STORE_HELP,
+)
 _OPTIONS = (
-    click.option(
-        "--store",
-        metavar="PATH",
-        expose_value=False,
-        callback=_remember,
-        help="The ledger: a SQLite file, a folder of JSON files, or postgresql://… Default: "
-        "NOTTWICE_STORE, then `store` of [tool.nottwice] in pyproject.toml, then "
-        f"{DEFAULT_STORE}.",
-    ),
     click.option(
         "--app",
         metavar="MODULE[:NAME]",

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nottwice.agent.messages import Message, Role
 from nottwice.agent.state import Cost, RunState
 from nottwice.cli.render.output import show_line
 from nottwice.views.agent import AgentView
+from nottwice.views.conversation import said_lines
 from nottwice.views.text import safe, shorten
 
 MOST_CHARACTERS = 400
@@ -66,24 +66,13 @@ def show_conversation(agent: AgentView, *, limit: int | None, whole: str) -> Non
         show_line("  Nothing was said yet.")
 
 
+_STYLES = {"call": "cyan", "result": "green", "hear": "bold", "remark": "bold"}
+
+
 def _lines(state: RunState) -> Iterator[tuple[str, str, str | None]]:
     """One line for each thing that was said: what it is, its text, its colour."""
-    heard = {*state.plain["heard"]}
-    turn = 0
-    for number, message in enumerate(state.transcript):
-        if message.role is Role.ASSISTANT:
-            turn += 1
-            yield f"turn {turn}", "", "bold"
-            yield from _said_by_model(message)
-            continue
-        for result in message.tool_results:
-            yield "result", result.content or "(nothing)", "red" if result.is_error else "green"
-        if message.text:
-            yield "hear" if number in heard else "remark", message.text, "bold"
-
-
-def _said_by_model(message: Message) -> Iterator[tuple[str, str, str | None]]:
-    yield "reason", message.text or "(no words)", None
-    for call in message.tool_calls:
-        arguments = ", ".join(f"{name}={value!r}" for name, value in call.arguments.items())
-        yield "call", f"{call.name}({arguments})", "cyan"
+    for kind, text, is_error in said_lines(state):
+        if kind == "turn":
+            yield f"turn {text}", "", "bold"
+        else:
+            yield kind, text, "red" if is_error else _STYLES.get(kind)

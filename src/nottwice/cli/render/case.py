@@ -15,7 +15,7 @@ from nottwice.errors import NottwiceError
 from nottwice.guard.check.report import duration_text
 from nottwice.guard.ledger import Ledger
 from nottwice.model import values
-from nottwice.model.asked import Question, WantedCall
+from nottwice.model.asking.asked import Question, WantedCall
 from nottwice.model.review import ReviewKind
 from nottwice.model.sealing.secrets import SHOWN, covered, is_fingerprint
 from nottwice.model.tool import Tool

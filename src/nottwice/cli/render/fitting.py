@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 
 from rich.cells import cell_len
 
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 
 GAP = 2
 LEAST = 9

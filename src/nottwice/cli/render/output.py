@@ -145,12 +145,12 @@ def show_how_to_resume(command: str | None) -> None:
 
 def show_error(text: str) -> None:
     """Print to stderr what went wrong."""
-    click.echo(f"Error: {encodable(safe(text), sys.stderr)}", err=True)
+    _complain(f"Error: {safe(text)}")
 
 
 def show_note(text: str) -> None:
     """Print a remark to stderr, so that it never mixes with what a pipe reads."""
-    click.echo(encodable(safe(text), sys.stderr), err=True)
+    _complain(safe(text))
 
 
 @contextlib.contextmanager
@@ -194,6 +194,17 @@ def _print_styled(text: str, style: str | None, stream: TextIO) -> None:
     from rich.text import Text
 
     _console(stream).print(Text(text, style=style or ""), soft_wrap=True)
+
+
+def _complain(text: str) -> None:
+    """Print to stderr. A terminal gets lines that end between words, unless there is a command in
+    them, which can be copied only whole."""
+    if sys.stderr.isatty() and "nottwice " not in text:
+        from rich.text import Text
+
+        _console(sys.stderr).print(Text(encodable(text, sys.stderr)))
+    else:
+        click.echo(encodable(text, sys.stderr), err=True)
 
 
 def _write(text: str) -> None:

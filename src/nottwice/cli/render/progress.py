@@ -17,7 +17,7 @@ from nottwice.engine.events import Event
 from nottwice.engine.hiding import hide
 from nottwice.engine.said import Said
 from nottwice.model.decision import Action
-from nottwice.model.places import is_inside, shown_node
+from nottwice.model.runs.places import is_inside, shown_node
 
 _OURS = str(Path(__file__).parents[2]) + os.sep
 

@@ -27,7 +27,7 @@ from nottwice.errors import RunBusy
 from nottwice.graphs.app import App
 from nottwice.guard.ledger import Ledger
 from nottwice.model import values
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.run import RunStatus
 from nottwice.views.agent import agent_view
 from nottwice.views.commands import CommandLine

@@ -16,8 +16,8 @@ from nottwice.engine import said as words
 from nottwice.engine.said import Said
 from nottwice.errors import UsageError
 from nottwice.graphs.app import App
+from nottwice.model.data.records import frozen_record
 from nottwice.model.decision import Action
-from nottwice.model.records import frozen_record
 from nottwice.model.tool import OWN_PREFIX
 from nottwice.views.text import shorten
 

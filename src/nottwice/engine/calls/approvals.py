@@ -17,7 +17,7 @@ from nottwice.engine.session import Scope
 from nottwice.engine.waits import questions, stops
 from nottwice.errors import RejectedByReviewer
 from nottwice.model import values
-from nottwice.model.asked import WantedCall, shown_in
+from nottwice.model.asking.asked import WantedCall, shown_in
 from nottwice.model.call import CallRow
 from nottwice.model.failure import Failure, FailureClass
 from nottwice.model.review import Decision, Review, ReviewKind, ReviewStatus, Verb

@@ -22,9 +22,9 @@ from nottwice.engine.hiding import classify, hide, kept
 from nottwice.engine.session import Session
 from nottwice.errors import LedgerCorrupt, OwnershipLost
 from nottwice.model.call import CallRow, CallStatus
+from nottwice.model.data.records import light_record
 from nottwice.model.decision import Action
 from nottwice.model.failure import Failure, FailureClass, is_interruption
-from nottwice.model.records import light_record
 from nottwice.model.review import Evidence, ReviewKind
 from nottwice.model.run import RunStatus
 from nottwice.model.tool import Tool

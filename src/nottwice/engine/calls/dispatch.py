@@ -19,6 +19,7 @@ from nottwice.engine.calls.requests import Receipt, Request
 from nottwice.engine.calls.telling import tell_listeners
 from nottwice.engine.doubts import blocking, lost_results, reconcile, tampered
 from nottwice.engine.stepping import steps
+from nottwice.engine.waits import limited
 from nottwice.errors import (
     LedgerTampered,
     ResultNotKept,
@@ -212,18 +213,7 @@ class _Dispatch:
                 self.retry = False
                 yield from self.load()
                 return None
-            attempted = yield from attempt(
-                session,
-                self.tool,
-                intent,
-                self.mine,
-                before=row,
-                invocation=invocation_for(self.request, row),
-                reviews=permit.reviews,
-                charges=permit.charges,
-                expected=not self.looked and row is None,
-                past_doubts=self.past_doubts,
-            )
+            attempted = yield from self._attempt(intent, row, permit)
         except Blocked as blocked:
             if row is None and not self.looked:
                 # A receipt is returned whatever the run waits for.
@@ -248,6 +238,30 @@ class _Dispatch:
             raise
         self.retry = False
         return attempted
+
+    def _attempt(
+        self, intent: CallRow, row: CallRow | None, permit: gate.Permit
+    ) -> Doing[Attempted]:
+        """Make the attempt, under the limits of its tool if there are any."""
+        invocation = invocation_for(self.request, row)
+        use = None
+        if self.session.limits:
+            use = yield from limited.enter_call(self.request, intent.attempt_id)
+        made = attempt(
+            self.session,
+            self.tool,
+            intent,
+            self.mine,
+            before=row,
+            invocation=invocation,
+            reviews=permit.reviews,
+            charges=permit.charges,
+            expected=not self.looked and row is None,
+            past_doubts=self.past_doubts,
+        )
+        if use is None:
+            return (yield from made)
+        return (yield from limited.during(use, made))
 
     def _may_pass(self, reviews: Sequence[Review]) -> bool:
         """Whether these reviews are the affair of other calls (P241)."""

@@ -21,6 +21,7 @@ from nottwice.engine.waits import questions
 from nottwice.errors import DeniedByPolicy, PolicyFailed, RunStoppedByPolicy
 from nottwice.model import values
 from nottwice.model.call import CallRow, CallStatus
+from nottwice.model.data.records import frozen_record
 from nottwice.model.failure import Failure, FailureClass, is_interruption, is_ledger_trouble
 from nottwice.model.policy import (
     Charge,
@@ -31,7 +32,6 @@ from nottwice.model.policy import (
     shown_amount,
     strictest,
 )
-from nottwice.model.records import frozen_record
 from nottwice.model.review import AuditEntry
 from nottwice.model.run import RunStatus
 from nottwice.model.tool import OWN_PREFIX, Tool

@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 
 from nottwice.engine.session import Scope
 from nottwice.model.call import CallIdentity
-from nottwice.model.records import light_record
+from nottwice.model.data.records import light_record
 from nottwice.model.sealing.secrets import Known
 from nottwice.model.tool import Tool
 

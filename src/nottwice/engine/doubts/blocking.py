@@ -23,12 +23,12 @@ from nottwice.errors import (
     RunBlocked,
 )
 from nottwice.model import values
-from nottwice.model.asked import options_of
+from nottwice.model.asking.asked import options_of
 from nottwice.model.call import CallRow, call_from_row
 from nottwice.model.review import Evidence, Review, ReviewKind, ReviewStatus
 from nottwice.model.run import RunStatus
 from nottwice.model.sealing.secrets import COVER, covered
-from nottwice.model.templates import KEY, fill
+from nottwice.model.tools.templates import KEY, fill
 from nottwice.store.interface import ReviewWrite, RunUpdate
 
 MOST_ARGUMENT_CHARACTERS = 200

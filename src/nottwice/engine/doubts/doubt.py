@@ -17,9 +17,9 @@ from nottwice.engine.hiding import hide
 from nottwice.engine.session import Session
 from nottwice.errors import RunWaits
 from nottwice.model.call import CallRow
+from nottwice.model.data.printable import one_line
 from nottwice.model.decision import Answer, DoubtVerdict, Facts, Settle
 from nottwice.model.decision import Attempt as AttemptLife
-from nottwice.model.printable import one_line
 from nottwice.model.replay_class import stricter
 from nottwice.model.review import Evidence, Review, ReviewKind, ReviewStatus, Verb
 from nottwice.model.run import Life

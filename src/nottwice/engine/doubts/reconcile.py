@@ -17,6 +17,7 @@ from nottwice.engine.calls.invocation import Invocation, record_suffices
 from nottwice.engine.doubts import blocking, lost_results, restored
 from nottwice.engine.doubts.aborting import abort_if_decided
 from nottwice.engine.doubts.doubt import Doubt, look_into, reviews_of
+from nottwice.engine.doubts.telling import Settler, doubt_ended
 from nottwice.engine.hiding import kept
 from nottwice.engine.session import Scope, Session
 from nottwice.errors import NottwiceError, RunAborted, RunBlocked
@@ -69,6 +70,10 @@ def _end_or_learn(doubt: Doubt, mine: InFlight) -> Doing[tuple[CallRow, Attempte
                 return None
             attempted = yield from _attempt_again(doubt, mine)
             if not attempted.row.status.in_doubt:
+                by: Settler = "person" if doubt.licensed else "attempt"
+                if doubt.answer is Answer.DID_NOT_HAPPEN:
+                    by = "verify"
+                doubt_ended(session, attempted.row, by)
                 return attempted.row, attempted
             doubt.failed_again(attempted.row)
         case Action.ASK_VERIFY:
@@ -132,6 +137,7 @@ def _record_happened(doubt: Doubt) -> Doing[CallRow]:
     row = doubt.row.done(stored, now=now, settled_by="verify")
     closing = yield from blocking.closing_reviews(session, row, by="verify")
     yield from session.commit_row(row, after=doubt.row, reviews=closing)
+    doubt_ended(session, row, "verify")
     return row
 
 
@@ -154,6 +160,7 @@ def _record_verdict(doubt: Doubt) -> Doing[CallRow]:
     row = doubt.row.done(stored, now=now, settled_by=f"decision by {review.decision.by}")
     used = (ReviewWrite(review.used(now=now), review.version),)
     yield from session.commit_row(row, after=doubt.row, reviews=used)
+    doubt_ended(session, row, "person")
     return row
 
 
@@ -242,6 +249,7 @@ def _without_tool(session: Session, row: CallRow) -> Doing[None]:
             done = lost_results.given_without_tool(row, decision, now=session.clock.now())
             used = (ReviewWrite(review.used(now=session.clock.now()), review.version),)
             yield from session.commit_row(done, after=row, reviews=used)
+            doubt_ended(session, done, "person")
             return
         if decision.verb is Verb.DID_NOT_HAPPEN and session.lists_tools:
             # The code that asked for it tells its model that the tool is gone, and uses it (P231).

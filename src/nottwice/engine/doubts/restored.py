@@ -13,8 +13,8 @@ from nottwice.engine.asks import Doing, Read
 from nottwice.engine.doubts import blocking
 from nottwice.engine.session import Session
 from nottwice.model import values
-from nottwice.model.calendar import utc
 from nottwice.model.call import FIRST_CHECKPOINT, ROOT_NODE, CallIdentity
+from nottwice.model.data.calendar import utc
 from nottwice.model.review import (
     ACCOUNTED_FOR,
     COPIED,

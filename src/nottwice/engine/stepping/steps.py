@@ -41,9 +41,9 @@ from nottwice.model.call import (
     child_node,
 )
 from nottwice.model.failure import Failure
-from nottwice.model.places import branches_differ, is_inside
 from nottwice.model.review import ReviewKind
 from nottwice.model.run import StepRecord, StepStatus
+from nottwice.model.runs.places import branches_differ, is_inside
 from nottwice.store.interface import Outdated, ReviewWrite
 
 SPAWN = "nottwice.spawn"

@@ -19,7 +19,7 @@ from nottwice.errors import (
     UnknownRun,
     UsageError,
 )
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.run import CheckpointRecord, Fence, Life, RunRecord
 from nottwice.model.saving import checkpoint
 from nottwice.model.saving.changes import Change, changes

@@ -19,12 +19,12 @@ from nottwice.engine.clock import Clock
 from nottwice.engine.session import FindTool
 from nottwice.engine.upkeep import history
 from nottwice.errors import RunBusy
-from nottwice.model.calendar import utc
 from nottwice.model.call import ROOT_NODE, CallIdentity, CallRow
-from nottwice.model.records import frozen_record
-from nottwice.model.retention import Retention
+from nottwice.model.data.calendar import utc
+from nottwice.model.data.records import frozen_record
 from nottwice.model.review import AuditEntry, ReviewStatus
 from nottwice.model.run import Life, RunRecord, RunStatus, Wait, WaitKind
+from nottwice.model.runs.retention import Retention
 from nottwice.model.tool import OWN_PREFIX
 from nottwice.store.interface import Commit, Outdated, Removal, Store
 
@@ -67,6 +67,10 @@ class RemovalReport:
     """Rows that are due but were kept, because their tools are not declared here."""
     named: list[RemovedRun] = field(default_factory=list)
     """The first runs, up to a thousand."""
+    is_complete: bool = True
+    """False if there were more families than the caller wanted to examine."""
+    notices: int = 0
+    """Old notices of the outbox, of any run."""
     groups: dict[str, bool] = field(default_factory=dict, repr=False)
     """Whether each group that was met is over for long enough."""
 
@@ -84,6 +88,8 @@ class Sweep:
     unknown_tools: bool = False
     """Whether to remove rows of undeclared tools too, by their replay class."""
     on_progress: Callable[[RemovalReport], None] = lambda removed: None
+    most_families: int | None = None
+    """How many families to examine, for a reader who cannot wait. None: all."""
 
 
 def remove_expired(sweep: Sweep) -> RemovalReport:
@@ -93,6 +99,8 @@ def remove_expired(sweep: Sweep) -> RemovalReport:
     # Tombstones were dated by the default periods, so other periods need another look at each.
     usual = sweep.retention == Retention()
     last = ""
+    # Before the runs, whose own notices are removed with them: so a dry run counts the same.
+    _forget_notices(sweep, removed, now)
     while True:
         roots = sweep.store.expired_runs(
             ended_before=now - sweep.retention.shortest_seconds,
@@ -103,10 +111,30 @@ def remove_expired(sweep: Sweep) -> RemovalReport:
         if not roots:
             return removed
         for root in roots:
+            if removed.families == sweep.most_families:
+                removed.is_complete = False
+                return removed
             removed.families += 1
             _look_at(sweep, list(_family(sweep.store, root)), removed, now)
             sweep.on_progress(removed)
         last = roots[-1].workflow_id
+
+
+def _forget_notices(sweep: Sweep, removed: RemovalReport, now: float) -> None:
+    """Remove old notices of all runs, also of open ones: nothing is decided by them (P332)."""
+    before = now - sweep.retention.shortest_seconds
+    if sweep.dry_run:
+        removed.notices = sweep.store.count_old_notices(
+            settled_before=before, created_before=before
+        )
+        return
+    gone = MOST_ROWS
+    while gone == MOST_ROWS:
+        gone = sweep.store.forget_notices(
+            settled_before=before, created_before=before, limit=MOST_ROWS
+        )
+        removed.notices += gone
+        sweep.clock.pause(PAUSE_SECONDS)
 
 
 def _family(store: Store, run: RunRecord) -> Iterator[RunRecord]:

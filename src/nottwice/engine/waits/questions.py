@@ -5,8 +5,8 @@ from __future__ import annotations
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.session import Scope, Session
 from nottwice.model.call import CallIdentity
-from nottwice.model.places import is_inside, is_visit_of
 from nottwice.model.review import Review, ReviewStatus
+from nottwice.model.runs.places import is_inside, is_visit_of
 from nottwice.store.interface import Outdated, ReviewWrite
 
 

@@ -21,11 +21,11 @@ from nottwice.errors import (
     RunWaits,
 )
 from nottwice.model.call import CallIdentity
+from nottwice.model.data.records import frozen_record
 from nottwice.model.failure import is_ledger_trouble
-from nottwice.model.places import branch_path
-from nottwice.model.records import frozen_record
 from nottwice.model.review import Review
 from nottwice.model.run import Wait, WaitKind
+from nottwice.model.runs.places import branch_path
 
 
 def is_wait(error: BaseException | None) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from nottwice.engine import events
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.calls.alone import enter_alone
 from nottwice.engine.calls.failures import failure_error
@@ -26,14 +27,14 @@ from nottwice.engine.waits import questions, stops
 from nottwice.engine.waits.stops import is_wait as is_wait
 from nottwice.errors import EventTimeout, NottwiceError, ReplayDriftError, RunWaits
 from nottwice.model import values
-from nottwice.model.asked import Question
-from nottwice.model.calendar import utc
+from nottwice.model.asking.asked import Question
 from nottwice.model.call import CallIdentity, CallRow, CallStatus, ResultKind, StoredResult
+from nottwice.model.data.calendar import utc
+from nottwice.model.data.shapes import not_believed
 from nottwice.model.failure import Failure, FailureClass
 from nottwice.model.replay_class import ReplayClass
 from nottwice.model.review import Evidence, Review, ReviewKind, ReviewStatus
 from nottwice.model.run import EventRecord, RunStatus, Wait, WaitKind
-from nottwice.model.shapes import not_believed
 from nottwice.store.interface import (
     CallWrite,
     ChargeWrite,
@@ -291,6 +292,16 @@ def _take(request: Request, event: EventRecord) -> Doing[None]:
     except Outdated:
         return
     session.say("take an event", row, f"event={event.event_id!r}")
+    if events.listeners:
+        taken_from = events.EventTaken(
+            ledger=session.store.location,
+            run_id=session.run_id,
+            step=request.scope.node_id,
+            name=event.name,
+            event_id=event.event_id,
+            caused_by=event.traceparent,
+        )
+        events.tell(taken_from, session.store)
 
 
 def _record_timeout(request: Request, name: str, within_seconds: float | None) -> Doing[None]:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import FrameType, MethodType, SimpleNamespace, UnionType
 from typing import Any
 
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 
 RETURN = "return"
 _NAME = re.compile(r"[^\W\d]\w*")

@@ -36,7 +36,7 @@ from nottwice.guard.arguments.secrets import (
 from nottwice.guard.arguments.validation import Validator
 from nottwice.guard.plain_data.codec import Codec
 from nottwice.model import values
-from nottwice.model.records import frozen_record, light_record
+from nottwice.model.data.records import frozen_record, light_record
 from nottwice.model.saving.frozen import thaw
 
 _KIND = inspect.Parameter

@@ -21,7 +21,7 @@ from nottwice.errors import InvalidArguments, InvalidId, InvalidKey, KeyMissing
 from nottwice.guard.arguments.binding import BoundArguments
 from nottwice.guard.arguments.secrets import Shape, replace_secrets
 from nottwice.model import values
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.sealing.keyring import Key
 from nottwice.model.sealing.secrets import Known, fingerprint
 

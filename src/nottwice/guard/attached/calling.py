@@ -22,13 +22,13 @@ from nottwice.engine.calls.requests import Receipt, Request
 from nottwice.engine.doubts.aborting import abort_if_decided
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.session import Scope, Session, current_attempt
+from nottwice.engine.traces import trace_id
 from nottwice.errors import InvalidTool, ResultNotKept
 from nottwice.guard import registry
 from nottwice.guard.attached.binding import entered
 from nottwice.guard.attached.spec import Body, ToolSpec
 from nottwice.guard.declare import AsyncTool, SyncTool, call_async
 from nottwice.guard.recorded import check_replies
-from nottwice.guard.request import trace_id
 from nottwice.model import values
 from nottwice.model.call import (
     FIRST_CHECKPOINT,
@@ -41,7 +41,7 @@ from nottwice.model.call import (
     following,
     own_branch,
 )
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.review import Review, ReviewKind, ReviewStatus
 
 T = TypeVar("T")

@@ -29,8 +29,8 @@ from nottwice.guard.plain_data.results import Results
 from nottwice.guard.request import key_per_call
 from nottwice.model import values
 from nottwice.model.call import check_id
+from nottwice.model.data.records import frozen_record
 from nottwice.model.failure import FailureClass
-from nottwice.model.records import frozen_record
 from nottwice.model.replay_class import ReplayClass
 from nottwice.model.retry import RetryPolicy
 from nottwice.model.tool import OWN_PREFIX, Repeat, Tool, parse_duration

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from typing import Any
 
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 
 
 class Retries(enum.Enum):

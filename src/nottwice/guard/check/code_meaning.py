@@ -26,8 +26,8 @@ from nottwice.guard.check.references import (
     is_part_of_program,
     static_attribute,
 )
-from nottwice.model.records import frozen_record
-from nottwice.model.waiver import Waivers, read_waivers
+from nottwice.model.data.records import frozen_record
+from nottwice.model.tools.waiver import Waivers, read_waivers
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _MOST_HOPS = 40

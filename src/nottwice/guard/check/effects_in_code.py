@@ -21,7 +21,7 @@ from typing import Any
 from nottwice.guard.check.code_meaning import Frame, FunctionNode, Meaning, frame_of, read_source
 from nottwice.guard.check.effect_table import effect_of, telling_effect
 from nottwice.guard.check.references import MISSING, find_function, is_part_of_program
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.tool import Tool
 
 MOST_FUNCTIONS = 2000

@@ -20,14 +20,14 @@ from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 
 MOST_FUNCTIONS = 300
 _NAMES = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF"}
 _NAMES_SINCE_312 = {"LOAD_FROM_DICT_OR_DEREF", "LOAD_FROM_DICT_OR_GLOBALS"}
 _ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD"}
 _CODE = (FunctionType, MethodType, functools.partial, property, staticmethod, classmethod)
-_OWN_TOOLS = ("nottwice.recipes.", "nottwice.agent.scratchpad")
+_OWN_TOOLS = ("nottwice.recipes.", "nottwice.agent.calls.scratchpad")
 MISSING = object()
 _OWN_HOOKS = ("nottwice", "nottwice.agent")
 """Modules of nottwice that import their names when they are first used."""

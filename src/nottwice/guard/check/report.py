@@ -21,7 +21,7 @@ from nottwice.guard.check.references import (
     read_references,
 )
 from nottwice.guard.scopes import current_call
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.replay_class import ReplayClass
 from nottwice.model.retry import RetryPolicy
 from nottwice.model.tool import Tool

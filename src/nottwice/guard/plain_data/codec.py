@@ -15,7 +15,7 @@ from nottwice.errors import InvalidArguments
 from nottwice.guard.arguments.annotations import describe
 from nottwice.guard.plain_data.plain_schema import plain_schema
 from nottwice.model import values
-from nottwice.model.records import light_record
+from nottwice.model.data.records import light_record
 
 if TYPE_CHECKING:
     from nottwice.guard.plain_data.typed_form import TypedForm

@@ -19,7 +19,7 @@ from pydantic_core import PydanticSerializationError
 from nottwice.errors import NotPlainData
 from nottwice.guard.plain_data.flatten import CannotFlatten, difference, flatten, step_into
 from nottwice.model import values
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 
 # A parameter may be annotated with a class that pydantic does not know, such as a client.
 _ADAPTER_CONFIG = ConfigDict(arbitrary_types_allowed=True)

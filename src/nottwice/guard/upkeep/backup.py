@@ -16,8 +16,8 @@ from nottwice.errors import UsageError
 from nottwice.guard.frames import shows_one_frame
 from nottwice.guard.ledger import FOLDER, Ledger, ledger_of
 from nottwice.model.call import check_id
-from nottwice.model.printable import one_line
-from nottwice.model.records import frozen_record
+from nottwice.model.data.printable import one_line
+from nottwice.model.data.records import frozen_record
 from nottwice.model.review import ACCOUNTED_FOR, COPIED, AuditEntry
 from nottwice.store.interface import LEDGER, Commit, Store
 
@@ -95,7 +95,8 @@ def hold_restored(ledger: Ledger, *, by: str, why: str) -> None:
 def account_for(ledger: Ledger, *, by: str, why: str) -> AuditEntry:
     """Record that everything since a copy was made is accounted for, in all its runs.
 
-    Durable: when it returns. Reviews that are already open close when their run is opened.
+    Durable: when it returns. Reviews that are already open close when their run is opened;
+    ``nottwice.reviews.accounting`` decides them, so that workers open it.
     """
     _check(by, why)
     mark = mark_of(ledger.store)

@@ -11,11 +11,11 @@ from typing import Any
 
 from nottwice.model import values
 from nottwice.model.call import CallRow, ResultKind
+from nottwice.model.data.records import frozen_record
 from nottwice.model.failure import Failure
-from nottwice.model.labels import NO_LABELS, Labels
-from nottwice.model.openings import OpeningRecord
-from nottwice.model.records import frozen_record
 from nottwice.model.run import RunRecord, RunStatus, Wait
+from nottwice.model.runs.labels import NO_LABELS, Labels
+from nottwice.model.runs.openings import OpeningRecord
 from nottwice.store.interface import Store
 
 PAGE = 200
@@ -43,6 +43,8 @@ class RecordedOpening:
     """The tokens of the recorded model replies among them."""
     usd_saved: float | None
     """What those replies cost when they were made; 0 if no price was known."""
+    trace_id: str | None
+    """The trace that shows it. None: it was not traced."""
 
 
 @frozen_record(frozen=True, slots=True)
@@ -204,6 +206,7 @@ def _recorded_opening(opening: OpeningRecord) -> RecordedOpening:
         receipts=opening.receipts,
         tokens_saved=opening.tokens,
         usd_saved=opening.usd,
+        trace_id=opening.trace_id,
     )
 
 

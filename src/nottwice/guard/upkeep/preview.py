@@ -11,7 +11,7 @@ from pathlib import Path
 
 from nottwice.errors import NoLedger, SchemaTooNew, StoreError, UsageError
 from nottwice.guard.ledger import FOLDER, local_path
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.store import registry
 from nottwice.store.files import document
 from nottwice.store.files.store import OWN_FOLDER

@@ -11,7 +11,7 @@ from nottwice.guard import registry
 from nottwice.guard.check.importing import check_not_importing
 from nottwice.guard.ledger import Ledger, ledger_of
 from nottwice.model.call import check_id
-from nottwice.model.retention import Retention
+from nottwice.model.runs.retention import Retention
 from nottwice.store.interface import Store
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from nottwice.errors import KeyMissing
 from nottwice.guard.ledger import Ledger
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.review import AuditEntry
 from nottwice.store.interface import LEDGER
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from nottwice.errors import UsageError
 from nottwice.mcp.clients import wrapping
 from nottwice.mcp.clients.wrapping import PROGRAM, ConfigurationEdit
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 
 BACKUP = "nottwice-backup"
 _BOM = "\ufeff"

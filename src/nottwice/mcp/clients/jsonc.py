@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nottwice.errors import UsageError
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 
 DEEPEST = 200
 """How many values a value may be inside of. Configurations of clients have about five."""

@@ -17,7 +17,7 @@ from typing import Literal
 from nottwice.errors import UsageError
 from nottwice.mcp.clients import jsonc
 from nottwice.mcp.clients.jsonc import JsonPart
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 
 PROGRAM = "nottwice"
 State = Literal["wrapped", "unwrapped", "already", "left_alone"]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nottwice.errors import UsageError
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 
 _MOST_NAME_CHARACTERS = 60
 

@@ -18,12 +18,12 @@ import enum
 from collections.abc import Iterator
 from typing import Any
 
+from nottwice.model.data.records import frozen_record
 from nottwice.model.graphs import schemas
 from nottwice.model.graphs.body import comparable
 from nottwice.model.graphs.fingerprint import Fingerprint, ToolPrint
 from nottwice.model.graphs.graph import END, Choice, Edge, Fan, Node, Version
 from nottwice.model.graphs.schemas import Fit
-from nottwice.model.records import frozen_record
 from nottwice.model.replay_class import stricter
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from nottwice.model.data.printable import one_line
+from nottwice.model.data.records import frozen_record
 from nottwice.model.graphs.graph import END, Choice, Edge, Fan, GraphDefinition
-from nottwice.model.printable import one_line
-from nottwice.model.records import frozen_record
 
 START: Final = "$start"
 _SHOWN = {START: "start", END: "end"}

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from nottwice.model import values
+from nottwice.model.data.records import frozen_record
+from nottwice.model.data.shapes import checked
 from nottwice.model.graphs import schemas
 from nottwice.model.graphs.body import is_own
 from nottwice.model.graphs.graph import GraphDefinition, Version
-from nottwice.model.records import frozen_record
 from nottwice.model.replay_class import ReplayClass
-from nottwice.model.shapes import checked
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from nottwice.errors import InvalidGraph
-from nottwice.model.records import frozen_record
-from nottwice.model.shapes import checked
+from nottwice.model.data.records import frozen_record
+from nottwice.model.data.shapes import checked
 
 END: Final = "$end"
 """Where a finished run goes: ``then=nt.END``."""

@@ -14,9 +14,9 @@ from dataclasses import replace
 from typing import Any
 
 from nottwice.model.call import child_checkpoint, child_node
+from nottwice.model.data.records import frozen_record
 from nottwice.model.graphs.graph import Fan, GraphDefinition, Node, inside_branch, outside_branches
 from nottwice.model.graphs.position import Position, around
-from nottwice.model.records import frozen_record
 
 
 @frozen_record(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from typing import Any, assert_never
 
 from nottwice.errors import InvalidGraph, LedgerCorrupt
 from nottwice.model.call import ROOT_NODE, branch_node, child_node
+from nottwice.model.data.records import frozen_record
+from nottwice.model.data.shapes import UNREADABLE
 from nottwice.model.graphs.graph import END, Choice, Edge, Fan, GraphDefinition, Node
-from nottwice.model.records import frozen_record
-from nottwice.model.shapes import UNREADABLE
 
 
 @frozen_record(frozen=True, slots=True)

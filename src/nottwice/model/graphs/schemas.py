@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from nottwice.model import values
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 
 _WORDS_ONLY = ("title", "description", "examples", "$defs", "deprecated")
 _MOST_DEPTH = 32

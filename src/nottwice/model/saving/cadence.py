@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from nottwice.errors import InvalidTool, UsageError
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.tool import parse_duration
 
 Checkpoints = str | int | timedelta

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any, assert_never
 
 from nottwice.model import values
-from nottwice.model.records import frozen_record
-from nottwice.model.refusals import spell_path
+from nottwice.model.data.records import frozen_record
+from nottwice.model.data.refusals import spell_path
 from nottwice.model.saving.delta import Delta, Plain, diff, places
 
 _Steps = tuple[str | int, ...]

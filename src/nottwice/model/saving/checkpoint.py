@@ -30,7 +30,8 @@ from typing import Final
 
 from nottwice.errors import LedgerCorrupt, NotPlainData
 from nottwice.model import values
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
+from nottwice.model.data.shapes import UNREADABLE
 from nottwice.model.run import CheckpointRecord
 from nottwice.model.saving.delta import (
     Delta,
@@ -43,7 +44,6 @@ from nottwice.model.saving.delta import (
     growth,
     inverse,
 )
-from nottwice.model.shapes import UNREADABLE
 
 # The cost of finding, reading and applying one more delta, in characters that could be read
 # instead.

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import field
 
 from nottwice.errors import UsageError
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 
 LEAST_KEY_BYTES = 32
 """Shorter keys can be guessed, and then the fingerprint of a card number can be reversed."""

@@ -21,7 +21,7 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 from nottwice.model import values
-from nottwice.model.printable import one_line
+from nottwice.model.data.printable import one_line
 from nottwice.model.sealing.keyring import Key
 
 SHOWN = "•••"

@@ -30,6 +30,7 @@ from nottwice.store.interface import (
     Claim,
     Commit,
     EventWrite,
+    NoticeWrite,
     ReviewWrite,
     RunUpdate,
 )
@@ -303,10 +304,13 @@ def write_line(commit: Commit, number: int, seals: Seals | None = None) -> bytes
         "evidence": commit.evidence,
         "audit": commit.audit,
         "graphs": [] if commit.graph is None else [commit.graph],
+        "outbox": [write.notice for write in commit.notices],
     }
     for name, records in said.items():
         if records:
             plain[name] = [to_plain(SECTIONS[name], record) for record in records]
+    if commit.forgotten:
+        plain["forgotten"] = commit.forgotten
     text = json.dumps(plain, ensure_ascii=False, separators=(", ", ": "))
     return _sealed(seals, "line", text.removesuffix("}"), ", ", "}")
 
@@ -333,6 +337,8 @@ def read_line(
             evidence=tuple(found(EVIDENCE, "evidence")),
             audit=tuple(found(AUDIT, "audit")),
             graph=next(iter(found(GRAPHS, "graphs")), None),
+            notices=tuple(map(NoticeWrite, found(OUTBOX, "outbox"))),
+            forgotten=tuple(map(str, plain.get("forgotten", ()))),
         )
     except KeyMissing:
         raise
@@ -366,6 +372,9 @@ def as_stored(commit: Commit) -> Commit:
         graph=None if graph is None else _as_stored(GRAPHS, graph),
         tools=tuple(_as_stored(TOOLS, each) for each in commit.tools),
         removal=None if removal is None else replace(removal, run=_as_stored(RUNS, removal.run)),
+        notices=tuple(
+            NoticeWrite(_as_stored(OUTBOX, one.notice), one.after) for one in commit.notices
+        ),
     )
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from nottwice.errors import LedgerCorrupt, StoreError
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.run import GraphRecord
 from nottwice.model.sealing.seal import Seals
 from nottwice.store.files import disk

@@ -13,9 +13,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from nottwice.model.call import CallRow, CallStatus, ResultKind
-from nottwice.model.output_file import NAME, named_in
-from nottwice.model.places import was_left
 from nottwice.model.run import RunStatus, StepRecord, StepStatus
+from nottwice.model.runs.output_file import NAME, named_in
+from nottwice.model.runs.places import was_left
 from nottwice.store.rules import MemoryData
 
 PENDING = "pending"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.store.files import disk
 from nottwice.store.memory import MemoryStore
 

@@ -24,15 +24,16 @@ from nottwice.model.call import CallRow
 from nottwice.model.review import AuditEntry, Review
 from nottwice.model.run import GraphRecord, HolderRecord, Life, RunRecord
 from nottwice.model.sealing.seal import Seals
-from nottwice.store import locks, rules, whereabouts
+from nottwice.store import rules
 from nottwice.store.base import StoreBase
 from nottwice.store.files import disk, document
 from nottwice.store.files.copy import OnProgress, copy_folder
 from nottwice.store.files.document import RunFile
 from nottwice.store.files.graphs import KnownGraphs
 from nottwice.store.files.search import Glance, bytes_of, may_say, says
-from nottwice.store.filesystem import check_folder
 from nottwice.store.interface import LEDGER, Blocked, Commit, Outdated
+from nottwice.store.machine import locks, whereabouts
+from nottwice.store.machine.filesystem import check_folder
 from nottwice.store.memory import MemoryData, MemoryStore
 from nottwice.store.sealing import Sealing
 from nottwice.store.shared import SharedCommits

@@ -9,17 +9,18 @@ P7, P9.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.store import effects
 from nottwice.store.interface import Commit
+from nottwice.store.notices import notices_of
 from nottwice.store.postgres.functions import INTENT, RECEIPT
 from nottwice.store.postgres.quick import quick
 from nottwice.store.postgres.statements import HERE, SQL, as_arrays, types_of
 from nottwice.store.statements import Statement
-from nottwice.store.tables import CALLS
+from nottwice.store.tables import CALLS, GRAPHS, OUTBOX, RUNS
 
 _WITH_SERVER = "".join(("WITH server AS (SELECT ", HERE, " AS is_here) "))
 _DURABLE = " current_setting('synchronous_commit') <> 'off' AND (SELECT is_here FROM server)"
@@ -68,6 +69,34 @@ _RECEIPTS = "".join(
 )
 
 
+_QUEUED_RUNS = ", ".join(RUNS.names)
+_TAGS = ("tag", "workflow_id")
+
+
+def _rows(names: Sequence[str], alias: str) -> str:
+    """Rows of a table: an array for each column."""
+    arrays = ", ".join(f"%s::{one}[]" for one in types_of(names))
+    return "".join((" unnest(", arrays, ") AS ", alias, "(", ", ".join(names), ")"))
+
+
+# A run that is only enqueued can be started since it was written, whatever was sent to it before.
+_ENQUEUE = "".join(
+    (
+        *(_WITH_SERVER, ", added AS (INSERT INTO nottwice.runs (", _QUEUED_RUNS, ", ready_at)"),
+        *(" SELECT w.*, w.updated_at FROM", _rows(RUNS.names, "w"), " WHERE", _DURABLE),
+        " ON CONFLICT DO NOTHING RETURNING workflow_id), told AS (INSERT INTO nottwice.outbox (",
+        *(OUTBOX.columns, ") SELECT o.* FROM", _rows(OUTBOX.names, "o")),
+        " JOIN added USING (workflow_id) ON CONFLICT DO NOTHING), tagged AS (",
+        "INSERT INTO nottwice.run_tags (tag, workflow_id) SELECT t.* FROM unnest(%s::text[],",
+        " %s::text[]) AS t(tag, workflow_id) JOIN added USING (workflow_id)",
+        " ON CONFLICT DO NOTHING),",
+        *(" drawn AS (INSERT INTO nottwice.graphs (", GRAPHS.columns, ") SELECT g.* FROM"),
+        *(_rows(GRAPHS.names, "g"), " WHERE EXISTS (SELECT 1 FROM added) ON CONFLICT DO NOTHING)"),
+        " SELECT workflow_id, '' FROM added",
+    )
+)
+
+
 @frozen_record(frozen=True, slots=True)
 class Fast:
     """One statement, and the members of the batch that it writes, by their numbers."""
@@ -76,7 +105,8 @@ class Fast:
     """Without its first parameter, which is the start time of the server that it is meant for."""
     members: tuple[int, ...]
     names: tuple[tuple[str, str], ...] | None = None
-    """The call and the attempt of each member, if several members share the statement."""
+    """The call and the attempt of each member, if several members share the statement; of a run
+    that is enqueued, its id."""
 
     def written(self, cursor: Any) -> list[tuple[int, bool]]:
         """For each member, whether it was written."""
@@ -96,7 +126,10 @@ def arrange(commits: Sequence[Commit]) -> tuple[list[Fast], list[int]]:
     alone: list[Fast] = []
     slow: list[int] = []
     alike: dict[str, list[int]] = {INTENT: [], RECEIPT: []}
+    queued: dict[str, int] = {}
     for number, commit in enumerate(commits):
+        if _only_enqueues(commit) and queued.setdefault(commit.workflow_id, number) == number:
+            continue
         statement = quick(commit)
         if statement is None:
             slow.append(number)
@@ -107,7 +140,37 @@ def arrange(commits: Sequence[Commit]) -> tuple[list[Fast], list[int]]:
     # Sorted, so that two processes do not wait for each other.
     alone.sort(key=lambda one: commits[one.members[0]].workflow_id)
     shared = [fast for sql, numbers in alike.items() for fast in _share(commits, sql, numbers)]
+    if queued:
+        shared.append(_enqueue([commits[number] for number in queued.values()], queued))
     return [*shared, *alone], slow
+
+
+def _only_enqueues(commit: Commit) -> bool:
+    """Whether a commit enqueues a new run, and does nothing else."""
+    claim = commit.claim
+    return (
+        claim is not None
+        and claim.after_epoch is None
+        and claim.run.holder_id is None
+        and claim.run.epoch == 0
+        and commit == Commit(commit.workflow_id, claim=claim, graph=commit.graph)
+    )
+
+
+def _enqueue(commits: Sequence[Commit], numbers: Mapping[str, int]) -> Fast:
+    """One statement for all new runs of a batch. A run that exists is left as it is."""
+    claimed = [commit.claim.run for commit in commits if commit.claim is not None]
+    graphs = {one.graph.graph_id: one.graph for one in commits if one.graph is not None}
+    notices = [notice for commit in commits for notice in notices_of(commit, None)]
+    tags = [(text, run.workflow_id) for run in claimed for text in run.labels.texts()]
+    arrays = (
+        *as_arrays([RUNS.row(run) for run in claimed], width=len(RUNS.names)),
+        *as_arrays([OUTBOX.row(one) for one in notices], width=len(OUTBOX.names)),
+        *as_arrays(tags, width=len(_TAGS)),
+        *as_arrays([GRAPHS.row(one) for one in graphs.values()], width=len(GRAPHS.names)),
+    )
+    names = tuple((run_id, "") for run_id in numbers)
+    return Fast((_ENQUEUE, arrays), tuple(numbers.values()), names)
 
 
 def _share(commits: Sequence[Commit], sql: str, numbers: Sequence[int]) -> list[Fast]:

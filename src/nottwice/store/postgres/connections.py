@@ -34,6 +34,10 @@ _DEFAULTS = {
     "application_name": "nottwice",
 }
 
+# Neither a URL nor PGCLIENTENCODING may change this: with any other encoding there is text that
+# cannot be sent, and a receipt could be refused after its effect (P285).
+_ALWAYS = {"client_encoding": "utf8"}
+
 
 _SOON = ("starting up", "shutting down", "recovery", "not yet accept", "too many", "administrator")
 
@@ -97,7 +101,7 @@ class PostgresConnections:
     def _connect(self) -> psycopg.Connection:
         try:
             return psycopg.connect(
-                **{**_DEFAULTS, **self.place.connection},  # type: ignore[arg-type]
+                **{**_DEFAULTS, **self.place.connection, **_ALWAYS},  # type: ignore[arg-type]
                 autocommit=True,
                 prepare_threshold=None,
             )

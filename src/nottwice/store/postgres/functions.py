@@ -25,12 +25,23 @@ from collections.abc import Sequence
 
 from nottwice.store import effects
 from nottwice.store.postgres.statements import HERE, SQL, marks, types_of
-from nottwice.store.tables import CALLS, CHECKPOINTS, STEPS
+from nottwice.store.tables import CALLS, CHECKPOINTS, OPENINGS, RUNS, STEPS
 
 _SETTINGS = (
     "SET enable_seqscan = off SET enable_sort = off SET plan_cache_mode = force_generic_plan"
 )
 _RECEIPT = (*CALLS.key, "attempt_id", *effects.RECEIPT)
+_ENDED = ("ended_at", "ended", "receipts", "tokens", "usd")
+_END = {
+    "workflow_id": "text",
+    "unless_blocked": "boolean",
+    **{name: RUNS.postgres_types[name] for name in ("status", "updated_at", "failure_json")},
+    **{name: OPENINGS.postgres_types[name] for name in _ENDED},
+    **dict.fromkeys(("notice_id", "kind"), "text"),
+    "created_at": "bigint",
+    "payload_json": "text",
+}
+"""The parameters of the end of a run, and their types."""
 
 
 def functions_script() -> str:
@@ -81,11 +92,14 @@ def _script() -> str:
 def _words() -> dict[str, str]:
     """The texts that replace names in braces in the script."""
     words = {"settings": _SETTINGS, "blocked_run": SQL.part("_blocked_run")}
+    words["p_run"] = ", ".join("p." + name for name in RUNS.names)
+    words["no_run"] = ", ".join("NULL::" + one for one in types_of(RUNS.names))
     for name, names in (("intent", effects.INTENT), ("call", CALLS.names)):
         words[name + "_columns"] = ", ".join(names)
         words[name + "_types"] = ", ".join(types_of(names))
         words[name + "_values"] = ", ".join(_numbered(names, after=2))
     new = _numbered(_RECEIPT, after=2)[-len(effects.RECEIPT) :]
+    words["end_types"] = ", ".join(_END.values())
     words["receipt_types"] = ", ".join(types_of(_RECEIPT))
     words["receipt_changes"] = ", ".join(map(" = ".join, zip(effects.RECEIPT, new, strict=True)))
     after = 1
@@ -103,6 +117,14 @@ _HOLDS_RUN = _call("holds_run", _FENCE, ("workflow_id",))
 _WRITE_INTENT = _call("write_intent", _FENCE, effects.INTENT)
 _WRITE_CALL = _call("write_call", _FENCE, CALLS.names)
 _WRITE_RECEIPT = _call("write_receipt", _FENCE, _RECEIPT)
+_END_RUN = "".join(
+    (
+        name_of("end_run"),
+        "(",
+        ", ".join("%s::" + one for one in ("bigint", "text", *_END.values())),
+        ")",
+    )
+)
 
 
 def _if_here(call: str) -> str:
@@ -115,7 +137,8 @@ HOLDS_RUN = _if_here(_HOLDS_RUN)
 INTENT = _if_here(_WRITE_INTENT)
 CALL = _if_here(_WRITE_CALL)
 RECEIPT = _if_here(_WRITE_RECEIPT)
+END_RUN = _if_here(_END_RUN)
 WITH_PENDING = {
     _if_here(call): _if_here(_with_pending(call))
-    for call in (_HOLDS_RUN, _WRITE_INTENT, _WRITE_CALL, _WRITE_RECEIPT)
+    for call in (_HOLDS_RUN, _WRITE_INTENT, _WRITE_CALL, _WRITE_RECEIPT, _END_RUN)
 }

@@ -19,7 +19,7 @@ import weakref
 from collections.abc import Callable
 
 from nottwice.model.run import HolderRecord, Life
-from nottwice.store import process_table
+from nottwice.store.machine import process_table
 
 log = logging.getLogger("nottwice")
 RENEWALS_PER_LEASE = 4

@@ -12,7 +12,7 @@ import re
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from nottwice.errors import UsageError
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 
 SCHEMES = ("postgresql", "postgres")
 DEFAULT_SCHEMA = "nottwice"

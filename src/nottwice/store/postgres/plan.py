@@ -118,6 +118,8 @@ class PostgresPlan(Plan):
         taken = [(one.workflow_id, one.event_id) for one in events if one.received_by is not None]
         runs, names = _arrays(taken, width=2)
         self._ask_for("known_events", self.take_event, runs=runs, events=names)
+        notices = sorted(write.notice.notice_id for one in commits for write in one.notices)
+        self._ask_for("known_notices", self.take_notice, notices=notices)
 
     def _ask_for_charges(self, writes: Sequence[ChargeWrite]) -> None:
         """The charges themselves, because commits that share a transaction count each other's."""

@@ -11,20 +11,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from nottwice.model.run import RunRecord, RunStatus
 from nottwice.store.effects import RECEIPT as RECEIPT_COLUMNS
 from nottwice.store.effects import intent_row, receipt_row
-from nottwice.store.interface import Commit
-from nottwice.store.postgres.functions import CALL, HOLDS_RUN, INTENT, RECEIPT, WITH_PENDING
+from nottwice.store.interface import Commit, RunUpdate
+from nottwice.store.notices import notices_of
+from nottwice.store.postgres.functions import (
+    CALL,
+    END_RUN,
+    HOLDS_RUN,
+    INTENT,
+    RECEIPT,
+    WITH_PENDING,
+)
 from nottwice.store.postgres.statements import as_arrays
+from nottwice.store.rules import released
 from nottwice.store.sql_plan import PICKED
 from nottwice.store.statements import Statement
 from nottwice.store.table import Row, Table
-from nottwice.store.tables import CALLS, CHECKPOINTS, STEPS
+from nottwice.store.tables import (
+    CALLS,
+    CHECKPOINTS,
+    OPENINGS,
+    OUTBOX,
+    STEPS,
+    failure_json,
+    micros,
+)
+
+_OVER = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.ABORTED)
 
 
 def quick(commit: Commit) -> Statement | None:
     """One statement that writes the whole commit or nothing; None if one is not enough."""
-    if commit.fence is None or commit.claim or commit.run or commit.reviews or commit.graph:
+    if commit.fence is None or commit.claim or commit.reviews or commit.graph:
         return None
     if commit.group is not None:
         return None
@@ -32,7 +52,10 @@ def quick(commit: Commit) -> Statement | None:
         return None
     if commit.dropped or commit.charges:
         return None
-    statement = _call(commit) if commit.calls else _holds(commit)
+    if commit.run is not None:
+        statement = _end(commit, commit.run)
+    else:
+        statement = _call(commit) if commit.calls else _holds(commit)
     if statement is None or not (commit.steps or commit.checkpoints):
         return statement
     steps = [STEPS.row(step) for step in commit.steps]
@@ -54,6 +77,30 @@ def _holds(commit: Commit) -> Statement | None:
     if commit.unless_blocked or not (commit.steps or commit.checkpoints):
         return None
     return HOLDS_RUN, (fence.epoch, fence.holder_id, commit.workflow_id)
+
+
+def _end(commit: Commit, update: RunUpdate) -> Statement | None:
+    """The usual last commit of a run of a graph: it is over, and other runs are not concerned."""
+    fence = commit.fence
+    assert fence is not None
+    if not update.release or update.status not in _OVER or commit.calls or update.waits:
+        return None
+    if update.graph_id is not None:
+        return None
+    # The function refuses a run with a group or a parent, so only these columns matter.
+    run = RunRecord(commit.workflow_id, update.status, fence.epoch, fence.holder_id, 0.0, update.at)
+    ended = OPENINGS.named(OPENINGS.row(released(run, update)))
+    notices = list(notices_of(commit, run))
+    if len(notices) != 1:
+        return None
+    (notice,) = notices
+    told = OUTBOX.named(OUTBOX.row(notice))
+    return END_RUN, (
+        *(fence.epoch, fence.holder_id, commit.workflow_id, commit.unless_blocked),
+        *(update.status.value, micros(update.at), failure_json(update.failure)),
+        *(ended[name] for name in ("ended_at", "ended", "receipts", "tokens", "usd")),
+        *(told[name] for name in ("notice_id", "kind", "created_at", "payload_json")),
+    )
 
 
 def _call(commit: Commit) -> Statement | None:

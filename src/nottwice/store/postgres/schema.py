@@ -2,7 +2,8 @@
 
 The schema is judged before anything is written to it. All scripts that it has not seen are applied
 in one transaction under a lock of that transaction. So any number of processes can open an empty
-database at the same time, even behind a pooler that switches connections (P61).
+database at the same time, even behind a pooler that switches connections (P61). The keys of all
+rows of a run begin with the run (P370).
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ SYNCHRONOUS_COMMIT = "SELECT current_setting('synchronous_commit')"
 _STANDBYS = "SELECT current_setting('synchronous_standby_names') <> ''"
 _DISK = "SELECT current_setting('fsync'), current_setting('full_page_writes')"
 _SERVER = "SELECT version()"
+_ENCODING = "SELECT current_setting('server_encoding')"
 
 
 @functools.cache
@@ -240,12 +242,24 @@ def check_durable(connection: psycopg.Connection, place: Place) -> None:
             "not lock, so two writers would not notice each other. Nothing was written. "
             "Use PostgreSQL."
         )
+    _check_encoding(connection, place)
     disk = connection.execute(_DISK).fetchone()
     if disk != ("on", "on"):
         log.warning(
             "%s runs with fsync=%s and full_page_writes=%s: a power cut there can lose receipts",
             place.location,
             *(disk or ("?", "?")),
+        )
+
+
+def _check_encoding(connection: psycopg.Connection, place: Place) -> None:
+    """Refuse a database that cannot hold all text: it would refuse some receipts (P285)."""
+    found = connection.execute(_ENCODING).fetchone()
+    if found != ("UTF8",):
+        raise StoreError(
+            f"{place.location} keeps text as {found and found[0]}, which cannot hold all "
+            "characters, so the result of an effect could be lost. Nothing was written. "
+            "Make a database that can: CREATE DATABASE name TEMPLATE template0 ENCODING 'UTF8'"
         )
 
 

@@ -23,9 +23,11 @@ from nottwice.errors import OwnershipLost
 from nottwice.model.review import AuditEntry, ReviewKind, ReviewStatus
 from nottwice.model.run import HolderRecord, Life
 from nottwice.model.sealing.seal import Seals
-from nottwice.store import locks, seal_walk, whereabouts
-from nottwice.store.interface import Commit, ReviewWrite
-from nottwice.store.postgres import lease
+from nottwice.store import seal_walk
+from nottwice.store.claiming import ClaimedRun, ClaimRequest
+from nottwice.store.interface import Commit, ReviewWrite, commit_of
+from nottwice.store.machine import locks, whereabouts
+from nottwice.store.postgres import claims, lease
 from nottwice.store.postgres.commits import Commits
 from nottwice.store.postgres.connections import (
     ConnectionLost,
@@ -67,6 +69,8 @@ class PostgresStore(SqlStore):
 
     # A table may be locked, and the server may be away.
     reads_can_block = True
+    # Unless the ledger turns out to lack the function.
+    claims_many = True
 
     def __init__(
         self,
@@ -137,6 +141,49 @@ class PostgresStore(SqlStore):
         leased = any(is_leased for *_, is_leased in found)
         return HOLDERS.first(found), leased
 
+    def lives(self) -> dict[str, Life]:
+        found = self._ask("holders_and_leases", {})
+        here = self._record
+        return {
+            held_by: lease.life_of(
+                None if row[0] is None else HOLDERS.record(row), leased=leased, here=here
+            )
+            for *row, leased, held_by in found
+        }
+
+    def claim_ready(self, wanted: ClaimRequest) -> list[ClaimedRun]:
+        """See ``Store.claim_ready``. One statement, whatever the number of runs."""
+        mine = self.holder()
+
+        def claim() -> list[ClaimedRun]:
+            return claims.claim_ready(
+                self._connections,
+                self._witness,
+                wanted,
+                holder_id=mine.holder_id,
+                has_key=self._sealing.seals is not None,
+            )
+
+        try:
+            with self._witness.committing:
+                try:
+                    found = claim()
+                except Elsewhere:
+                    self._look_at_server()
+                    found = claim()
+                for one in found:
+                    if one.run is not None:
+                        commit = commit_of(one)
+                        self._witness.remember(commit)
+                        self._remember_holding(commit, None)
+        except claims.LACKING:
+            self.claims_many = False
+            return []
+        except (ConnectionLost, Elsewhere, psycopg.Error) as error:
+            # Not repeated here: runs that were claimed meanwhile are found as P128 says.
+            raise store_error(error, self._place) from None
+        return found
+
     def adopt(self, workflow_id: str, *, entry: AuditEntry) -> None:
         self._in_this_process()
 
@@ -175,9 +222,9 @@ class PostgresStore(SqlStore):
         connections = PostgresConnections(self._place, busy_seconds=BUSY_SECONDS)
         try:
             with connections.use() as connection:
+                check_durable(connection, self._place)
                 busy_seconds = self._busy_seconds
                 open_schema(connection, self._place, create=create, busy_seconds=busy_seconds)
-                check_durable(connection, self._place)
                 record = locks.describe_this_process(self._now)
                 witness = Witness(
                     connections, record, sealing=self._sealing, busy_seconds=self._busy_seconds

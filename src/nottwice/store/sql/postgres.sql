@@ -19,8 +19,24 @@ wait ->> 'subject'
 -- :_is_given_tag
 tag = ANY(:tags::text[])
 
+-- :_is_wanted_kind
+kind = ANY(:kinds::text[])
+
+-- :_is_wanted_notice
+notice_id = ANY(:notices::text[])
+
+-- The clocks of takers on several machines differ, so leases are by the clock of the server.
+-- :_now
+CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)
+
+-- :_skipping_locked
+FOR UPDATE SKIP LOCKED
+
 -- :_steps_status
 steps.status
+
+-- :some_runs
+SELECT {runs} FROM nottwice.runs WHERE workflow_id = ANY(:run_ids::text[])
 
 -- :runs
 SELECT {runs} FROM nottwice.runs WHERE true {where}
@@ -32,26 +48,118 @@ SELECT * FROM (
     FROM nottwice.steps WHERE workflow_id = :workflow_id ORDER BY node_id, ordinal DESC) AS last
  ORDER BY last_ordinal
 
--- Runs that are due by the clock of the caller, and runs that can continue although the clock of
--- their writer was ahead of it.
--- :_can_continue
-SELECT {runs}, ready_at FROM nottwice.runs WHERE graph_id <> ALL(:without::text[])
+-- The graphs of which a run is ready or waits for a time, each found by one step in an index.
+-- :_queued_graphs
+WITH RECURSIVE graphs AS (
+  (SELECT graph_id FROM nottwice.runs WHERE ready_at IS NOT NULL AND epoch = 0
+    ORDER BY graph_id LIMIT 1)
+   UNION ALL
+  SELECT (SELECT r.graph_id FROM nottwice.runs AS r
+           WHERE r.ready_at IS NOT NULL AND r.epoch = 0 AND r.graph_id > graphs.graph_id
+           ORDER BY r.graph_id LIMIT 1)
+    FROM graphs WHERE graphs.graph_id IS NOT NULL)
+
+-- :_ready_graphs
+WITH RECURSIVE graphs AS (
+  (SELECT graph_id FROM nottwice.runs WHERE ready_at IS NOT NULL AND epoch > 0
+    ORDER BY graph_id LIMIT 1)
+   UNION ALL
+  SELECT (SELECT r.graph_id FROM nottwice.runs AS r
+           WHERE r.ready_at IS NOT NULL AND r.epoch > 0 AND r.graph_id > graphs.graph_id
+           ORDER BY r.graph_id LIMIT 1)
+    FROM graphs WHERE graphs.graph_id IS NOT NULL)
+
+-- Runs that are due by the clock of the caller, graph by graph.
+-- :_due
+SELECT ready.* FROM graphs CROSS JOIN LATERAL (SELECT {runs}, ready_at FROM nottwice.runs AS r
+
+-- Runs that can continue although the clock of their writer was ahead of the caller's. Only the index
+-- runs_early fits the other conditions, so runs that sleep are not read. The epoch is not compared by
+-- "equals", which a server without statistics takes for so rare that it reads the whole table.
+-- :_early
+SELECT {runs}, ready_at FROM nottwice.runs
+ WHERE graph_id <> ALL(:without::text[]) AND ready_at > :now AND ready_at IS DISTINCT FROM wake_at
 
 -- :queued_runs
+{_queued_graphs}
 SELECT * FROM (
-  ({_can_continue} AND ready_at <= :now AND epoch = 0 ORDER BY ready_at, workflow_id LIMIT :limit)
+  ({_due} WHERE r.graph_id = graphs.graph_id AND r.ready_at <= :now AND r.epoch = 0
+           ORDER BY r.ready_at, r.workflow_id LIMIT :limit)
+     AS ready WHERE graphs.graph_id <> ALL(:without::text[]))
    UNION ALL
-  ({_can_continue} AND ready_at > :now AND ready_at IS DISTINCT FROM wake_at AND epoch = 0
-    ORDER BY ready_at, workflow_id LIMIT :limit)) AS ready
+  ({_early} AND epoch + 0 <= 0 ORDER BY ready_at, workflow_id LIMIT :limit)) AS ready
  ORDER BY ready_at, workflow_id LIMIT :limit
 
+-- Here the range is a range of pairs, in the order of the index. By "equals", a server without
+-- statistics takes the runs of a graph for few, reads all of them, and sorts them.
 -- :ready_runs
+{_ready_graphs}
 SELECT * FROM (
-  ({_can_continue} AND ready_at <= :now AND epoch > 0 ORDER BY ready_at, workflow_id LIMIT :limit)
+  ({_due} WHERE (r.graph_id, r.ready_at) >= (graphs.graph_id, 0)
+             AND (r.graph_id, r.ready_at) <= (graphs.graph_id, :now)
+             AND r.ready_at IS NOT NULL AND r.epoch > 0
+           ORDER BY r.graph_id, r.ready_at, r.workflow_id LIMIT :limit)
+     AS ready WHERE graphs.graph_id <> ALL(:without::text[]))
    UNION ALL
-  ({_can_continue} AND ready_at > :now AND ready_at IS DISTINCT FROM wake_at AND epoch > 0
-    ORDER BY ready_at, workflow_id LIMIT :limit)) AS ready
+  ({_early} AND epoch + 0 > 0 ORDER BY ready_at, workflow_id LIMIT :limit)) AS ready
  ORDER BY ready_at, workflow_id LIMIT :limit
+
+-- How many runs of each graph are ready, counted up to a limit, and since when the first one is.
+-- :count_ready
+WITH RECURSIVE queued AS (
+  (SELECT graph_id FROM nottwice.runs WHERE ready_at IS NOT NULL AND epoch = 0
+    ORDER BY graph_id LIMIT 1)
+   UNION ALL
+  SELECT (SELECT r.graph_id FROM nottwice.runs AS r
+           WHERE r.ready_at IS NOT NULL AND r.epoch = 0 AND r.graph_id > queued.graph_id
+           ORDER BY r.graph_id LIMIT 1)
+    FROM queued WHERE queued.graph_id IS NOT NULL),
+begun AS (
+  (SELECT graph_id FROM nottwice.runs WHERE ready_at IS NOT NULL AND epoch > 0
+    ORDER BY graph_id LIMIT 1)
+   UNION ALL
+  SELECT (SELECT r.graph_id FROM nottwice.runs AS r
+           WHERE r.ready_at IS NOT NULL AND r.epoch > 0 AND r.graph_id > begun.graph_id
+           ORDER BY r.graph_id LIMIT 1)
+    FROM begun WHERE begun.graph_id IS NOT NULL)
+SELECT graph_id, count(*), min(ready_at) FROM (
+  SELECT found.* FROM queued CROSS JOIN LATERAL (
+    SELECT graph_id, ready_at FROM nottwice.runs AS r
+     WHERE r.graph_id = queued.graph_id AND r.ready_at <= :now AND r.epoch = 0
+     ORDER BY r.ready_at, r.workflow_id LIMIT :limit) AS found
+   UNION ALL
+  SELECT found.* FROM begun CROSS JOIN LATERAL (
+    SELECT graph_id, ready_at FROM nottwice.runs AS r
+     WHERE r.graph_id = begun.graph_id AND r.ready_at <= :now AND r.epoch > 0
+     ORDER BY r.ready_at, r.workflow_id LIMIT :limit) AS found
+   UNION ALL
+  (SELECT graph_id, ready_at FROM nottwice.runs
+    WHERE ready_at > :now AND ready_at IS DISTINCT FROM wake_at
+    ORDER BY ready_at, workflow_id LIMIT :limit)) AS ready
+ GROUP BY graph_id ORDER BY graph_id
+
+-- The holders of runs, each found by one step in an index. With DISTINCT, the whole table is read until
+-- the server has analyzed it, at every look of every worker.
+-- :_held
+WITH RECURSIVE held AS (
+  (SELECT holder_id FROM nottwice.runs WHERE holder_id IS NOT NULL AND graph_id IS NOT NULL
+    ORDER BY holder_id LIMIT 1)
+   UNION ALL
+  SELECT (SELECT r.holder_id FROM nottwice.runs AS r
+           WHERE r.graph_id IS NOT NULL AND r.holder_id > held.holder_id
+           ORDER BY r.holder_id LIMIT 1)
+    FROM held WHERE held.holder_id IS NOT NULL)
+
+-- :holders_of_runs
+{_held}
+SELECT holder_id FROM held WHERE holder_id IS NOT NULL ORDER BY holder_id
+
+-- Whether each holder of runs has a valid lease, and what proves its death.
+-- :holders_and_leases
+{_held}
+SELECT {_h_holder_columns}, coalesce(h.lease_until > clock_timestamp(), false), held.holder_id
+  FROM held LEFT JOIN nottwice.holders AS h ON h.holder_id = held.holder_id
+ WHERE held.holder_id IS NOT NULL ORDER BY held.holder_id
 
 -- :holder
 SELECT {_holder_columns}, lease_until > clock_timestamp() FROM nottwice.holders
@@ -63,6 +171,9 @@ SELECT extract(epoch FROM lease_until - clock_timestamp()) FROM nottwice.holders
 
 -- :living_holders
 SELECT {_holder_columns} FROM nottwice.holders WHERE lease_until > clock_timestamp()
+
+-- :_h_holder_columns
+h.holder_id, h.host, h.machine_id, h.boot_id, h.pid_namespace, h.pid, h.pid_started, h.since, NULL
 
 -- Here a lease proves that a holder is alive, and not a lock on a file.
 -- :_holder_columns
@@ -157,6 +268,16 @@ SELECT {e.events} FROM nottwice.events AS e
   JOIN unnest(:runs::text[], :events::text[]) AS w(workflow_id, event_id)
  USING (workflow_id, event_id)
 
+-- :known_notices
+SELECT {outbox} FROM nottwice.outbox WHERE notice_id = ANY(:notices::text[])
+ ORDER BY notice_id FOR UPDATE
+
+-- :_charge_key
+workflow_id, meter, call_id
+
+-- :_notice_key
+workflow_id, notice_id
+
 -- :known_charges
 SELECT {c.charges} FROM nottwice.charges AS c
   JOIN unnest(:meters::text[], :since::bigint[]) AS w(meter, since)
@@ -179,3 +300,13 @@ INSERT INTO nottwice.audit ({audit}, once) VALUES ({:audit}, :once) ON CONFLICT 
 
 -- :known_audit
 SELECT count(*) FROM nottwice.audit WHERE workflow_id = :workflow_id AND once = ANY(:onces)
+
+-- The owner of the ledger has created it.
+-- :limits_table
+SELECT 1
+
+-- :lock_meter
+SELECT pg_advisory_xact_lock(hashtextextended('nottwice.runs' || ' limit ' || :meter, 0))
+
+-- :limits_now
+SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint) + 0 * CAST(:now AS bigint)

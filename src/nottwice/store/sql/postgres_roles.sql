@@ -43,7 +43,7 @@ GRANT UPDATE (status, version, decision_json, closed_by, closed_at, seal)
 GRANT INSERT ON nottwice.audit, nottwice.events, nottwice.outbox
   TO nottwice_operator, nottwice_writer;
 -- For a sender of notices.
-GRANT UPDATE (leased_by, leased_until, sent_at) ON nottwice.outbox
+GRANT UPDATE (leased_by, leased_until, sent_at, tries, problem) ON nottwice.outbox
   TO nottwice_operator, nottwice_writer;
 -- Each of them may be the first to connect after a failover.
 GRANT INSERT ON nottwice.lineage TO nottwice_operator, nottwice_writer;
@@ -54,12 +54,15 @@ GRANT UPDATE (ready_at) ON nottwice.runs TO nottwice_operator;
 GRANT INSERT ON nottwice.tool_call_results, nottwice.runs, nottwice.steps, nottwice.reviews,
   nottwice.evidence, nottwice.checkpoints, nottwice.graphs, nottwice.holders,
   nottwice.charges, nottwice.run_tags, nottwice.openings, nottwice.tools TO nottwice_writer;
+-- What is in progress under a limit. It is no part of the record.
+GRANT INSERT, UPDATE, DELETE ON nottwice.limit_uses TO nottwice_writer;
 GRANT UPDATE (status, attempt, attempt_id, holder_id, started_at, finished_at, retry_at, ambiguous,
   settled_by, result_kind, result_json, failure_json, past_json, writes, seal)
   ON nottwice.tool_call_results TO nottwice_writer;
 GRANT UPDATE ON nottwice.runs, nottwice.checkpoints TO nottwice_writer;
 GRANT DELETE ON nottwice.checkpoints, nottwice.run_tags TO nottwice_writer;
-GRANT UPDATE (ended_at, ended, receipts, tokens, usd) ON nottwice.openings TO nottwice_writer;
+GRANT UPDATE (ended_at, ended, receipts, tokens, usd, traceparent) ON nottwice.openings
+  TO nottwice_writer;
 GRANT UPDATE ON nottwice.tools TO nottwice_writer;
 GRANT UPDATE (status, finished_at, failure_json, output_file, seal) ON nottwice.steps
   TO nottwice_writer;

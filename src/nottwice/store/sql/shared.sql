@@ -46,12 +46,12 @@ SELECT {tool_call_results} FROM nottwice.tool_call_results
    AND created_at >= (SELECT in_doubt_from FROM nottwice.runs WHERE workflow_id = :workflow_id)
  ORDER BY created_at, arrival
 
--- Completed and removed runs have no call in doubt, and most runs of a ledger are completed. SQLite
--- keeps the order of a CROSS JOIN.
+-- Completed and removed runs have no call in doubt, and most runs of a ledger are completed. Queued
+-- runs have no call at all. SQLite keeps the order of a CROSS JOIN.
 -- :all_calls_in_doubt
 SELECT {t.tool_call_results} FROM nottwice.runs AS r CROSS JOIN nottwice.tool_call_results AS t
  WHERE t.workflow_id = r.workflow_id AND t.created_at >= r.in_doubt_from
-   AND r.status IN ('running', 'waiting', 'idle', 'failed', 'aborted')
+   AND r.status IN ('running', 'waiting', 'idle', 'failed', 'aborted') AND r.epoch > 0
    AND t.status IN ('PENDING', 'UNKNOWN')
  ORDER BY t.created_at, t.arrival
 
@@ -142,6 +142,66 @@ SELECT {outbox} FROM nottwice.outbox WHERE workflow_id = :workflow_id AND create
 
 -- :add_notice
 INSERT INTO nottwice.outbox ({outbox}) VALUES ({:outbox}) ON CONFLICT DO NOTHING
+
+-- :notice
+SELECT {outbox} FROM nottwice.outbox WHERE notice_id = :notice_id
+
+-- :put_notice
+INSERT INTO nottwice.outbox ({outbox}) VALUES ({:outbox})
+ON CONFLICT ({_notice_key}) DO UPDATE SET leased_by = excluded.leased_by,
+  leased_until = excluded.leased_until, sent_at = excluded.sent_at, tries = excluded.tries,
+  problem = excluded.problem
+
+-- :forget_notice
+DELETE FROM nottwice.outbox WHERE notice_id = :notice_id
+
+-- :_is_free
+(leased_until IS NULL OR leased_until <= {_now})
+
+-- The same conditions as in NoticeRecord.may_be_taken.
+-- :due_notices
+SELECT {outbox} FROM nottwice.outbox WHERE sent_at IS NULL AND {_is_wanted_kind} AND {_is_free}
+ ORDER BY created_at, notice_id LIMIT :limit
+
+-- :may_be_taken
+SELECT {outbox} FROM nottwice.outbox
+ WHERE sent_at IS NULL AND {_is_wanted_kind} AND ({_is_free} OR leased_by = :leased_by) {where}
+ ORDER BY created_at, notice_id LIMIT :limit {_skipping_locked}
+
+-- :_only_these
+ AND {_is_wanted_notice}
+
+-- :lease_notice
+UPDATE nottwice.outbox SET leased_by = :leased_by, leased_until = {_now} + :lease_micros, tries = :tries
+ WHERE notice_id = :notice_id RETURNING leased_until
+
+-- :taken_by
+SELECT notice_id FROM nottwice.outbox WHERE leased_by = :leased_by AND {_is_wanted_notice}
+
+-- :settle_notice
+UPDATE nottwice.outbox SET sent_at = :sent_at, leased_until = NULL, problem = :problem
+ WHERE notice_id = :notice_id AND leased_by = :leased_by AND sent_at IS NULL
+
+-- :return_notice
+UPDATE nottwice.outbox SET leased_until = {_now} + :lease_micros, problem = :problem
+ WHERE notice_id = :notice_id AND leased_by = :leased_by AND sent_at IS NULL
+
+-- :settled_notices
+SELECT {outbox} FROM nottwice.outbox WHERE sent_at >= :since AND {_is_wanted_kind}
+ ORDER BY sent_at, notice_id
+
+-- :given_up
+SELECT {outbox} FROM nottwice.outbox
+ WHERE sent_at >= :since AND problem IS NOT NULL AND {_is_wanted_kind} ORDER BY sent_at, notice_id
+
+-- :_is_old
+(sent_at < :settled_before OR created_at < :created_before)
+
+-- :old_notices
+SELECT notice_id FROM nottwice.outbox WHERE {_is_old} LIMIT :limit
+
+-- :count_old_notices
+SELECT count(*) FROM nottwice.outbox WHERE {_is_old}
 
 -- :count_open_reviews
 SELECT status, count(*) FROM nottwice.reviews
@@ -261,10 +321,6 @@ SELECT {runs} FROM nottwice.runs WHERE workflow_id = :workflow_id
 -- :children
 SELECT {runs} FROM nottwice.runs WHERE parent_id = :parent_id ORDER BY created_at, workflow_id
 
--- :holders_of_runs
-SELECT DISTINCT holder_id FROM nottwice.runs
- WHERE holder_id IS NOT NULL AND graph_id IS NOT NULL ORDER BY holder_id
-
 -- :runs_held_by
 SELECT {runs} FROM nottwice.runs
  WHERE holder_id = :holder_id AND graph_id IS NOT NULL ORDER BY claimed_at, workflow_id
@@ -293,13 +349,16 @@ SELECT {runs} FROM nottwice.runs
 -- :_before
  AND (updated_at, workflow_id) < (:before_at, :before_id)
 
--- Each of the two queries is grouped in the order of an index.
+-- Only runs that were begun have a holder. All others are counted in an index alone.
 -- :count_runs
 SELECT status, NULL, count(*), sum(CASE WHEN epoch = 0 THEN 1 ELSE 0 END) FROM nottwice.runs
  WHERE status <> 'running' {where} GROUP BY status
  UNION ALL
-SELECT status, holder_id, count(*), sum(CASE WHEN epoch = 0 THEN 1 ELSE 0 END) FROM nottwice.runs
- WHERE status = 'running' {where} GROUP BY status, holder_id
+SELECT status, NULL, count(*), count(*) FROM nottwice.runs
+ WHERE status = 'running' AND epoch = 0 {where} GROUP BY status
+ UNION ALL
+SELECT status, holder_id, count(*), CAST(0 AS bigint) FROM nottwice.runs
+ WHERE status = 'running' AND epoch > 0 {where} GROUP BY status, holder_id
 
 -- The state of runs, by version. Most runs are over. Those of graphs are counted in an index alone.
 -- For the others the input is read when they are grouped, because it contains their version.
@@ -338,19 +397,20 @@ EXISTS (
 -- :_is_told
 (coalesce(wake_at <= :now, false) OR {_has_come})
 
--- :groups
-SELECT graph_id, {_plain_input}, status, epoch = 0, '', false, count(*), min(created_at)
-  FROM nottwice.runs
- WHERE status IN ('running', 'idle', 'failed') {where}
- GROUP BY 1, 2, 3, 4
- UNION ALL
+-- :waiting_groups
 SELECT graph_id, plain_input, 'waiting', false, kinds, told, count(*), min(created_at) FROM (
   SELECT graph_id, created_at, {_plain_input} AS plain_input, {_kinds} AS kinds, {_is_told} AS told
     FROM nottwice.runs AS r WHERE status = 'waiting' {where}) AS waiting
  GROUP BY graph_id, plain_input, kinds, told
 
--- :groups_and_those_over
-{_groups_over} {groups}
+-- :groups
+{_groups_over}
+SELECT graph_id, {_plain_input}, status, epoch = 0, '', false, count(*), min(created_at)
+  FROM nottwice.runs
+ WHERE status IN ('running', 'idle', 'failed') {where}
+ GROUP BY 1, 2, 3, 4
+ UNION ALL
+{waiting_groups}
 
 -- :told_runs
 SELECT {runs} FROM nottwice.runs AS r WHERE status = 'waiting' AND {_is_told} {where}
@@ -390,6 +450,13 @@ INSERT INTO nottwice.openings ({openings}) VALUES ({:openings}) ON CONFLICT DO N
 UPDATE nottwice.openings
    SET ended_at = :ended_at, ended = :ended, receipts = :receipts, tokens = :tokens, usd = :usd
  WHERE workflow_id = :workflow_id AND epoch = :epoch AND ended IS NULL
+
+-- :trace_opening
+UPDATE nottwice.openings SET traceparent = :traceparent
+ WHERE workflow_id = :workflow_id AND epoch = :epoch
+
+-- :trace_run
+UPDATE nottwice.runs SET traceparent = :traceparent WHERE workflow_id = :workflow_id
 
 -- :put_tool
 INSERT INTO nottwice.tools ({tools}) VALUES ({:tools})
@@ -491,7 +558,7 @@ INSERT INTO nottwice.graphs ({graphs}) VALUES ({:graphs}) ON CONFLICT DO NOTHING
 
 -- :put_charge
 INSERT INTO nottwice.charges ({charges}) VALUES ({:charges})
-ON CONFLICT (meter, call_id) DO UPDATE
+ON CONFLICT ({_charge_key}) DO UPDATE
    SET at = excluded.at, amount = excluded.amount, if_failed = excluded.if_failed,
        seal = excluded.seal
 
@@ -601,10 +668,38 @@ UPDATE nottwice.audit SET seal = :seal
    AND subject = :subject AND why = :why
 -- :mark_charges
 UPDATE nottwice.charges SET seal = :seal
- WHERE meter = :meter AND call_id = :call_id
+ WHERE workflow_id = :workflow_id AND meter = :meter AND call_id = :call_id
 -- :mark_checkpoints
 UPDATE nottwice.checkpoints SET seal = :seal
  WHERE workflow_id = :workflow_id AND version = :version
 -- :mark_events
 UPDATE nottwice.events SET seal = :seal
  WHERE workflow_id = :workflow_id AND event_id = :event_id
+
+-- Limits (limits.py). What is in progress, or began not long ago, by the name of its meter.
+
+-- :count_held
+SELECT count(*) FROM nottwice.limit_uses
+ WHERE meter = :meter AND held = 1 AND use_id <> :use_id
+
+-- :nth_newest
+SELECT at FROM nottwice.limit_uses
+ WHERE meter = :meter AND at > :since AND begins = 1 AND use_id <> :use_id
+ ORDER BY at DESC LIMIT 1 OFFSET :skipped
+
+-- :add_use
+INSERT INTO nottwice.limit_uses (meter, use_id, holder_id, at, begins, held)
+VALUES (:meter, :use_id, :holder_id, :at, :begins, 1)
+ON CONFLICT (meter, use_id) DO UPDATE SET holder_id = excluded.holder_id, held = 1
+
+-- :end_use
+UPDATE nottwice.limit_uses SET held = 0 WHERE meter = :meter AND use_id = :use_id
+
+-- :end_uses_of
+UPDATE nottwice.limit_uses SET held = 0 WHERE meter = :meter AND holder_id = :holder_id
+
+-- :forget_uses
+DELETE FROM nottwice.limit_uses WHERE meter = :meter AND held = 0 AND at <= :since
+
+-- :holders_of_uses
+SELECT DISTINCT holder_id FROM nottwice.limit_uses WHERE meter = :meter AND held = 1

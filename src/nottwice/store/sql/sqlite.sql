@@ -19,8 +19,24 @@ json_extract(wait.value, '$.subject')
 -- :_is_given_tag
 tag IN (SELECT value FROM json_each(:tags))
 
+-- :_is_wanted_kind
+kind IN (SELECT value FROM json_each(:kinds))
+
+-- :_is_wanted_notice
+notice_id IN (SELECT value FROM json_each(:notices))
+
+-- All processes of a ledger are on one machine and share its clock.
+-- :_now
+:now
+
+-- A writer is alone.
+-- :_skipping_locked
+
 -- :_steps_status
 nottwice.steps.status
+
+-- :some_runs
+SELECT {runs} FROM nottwice.runs WHERE workflow_id IN (SELECT value FROM json_each(:run_ids))
 
 -- The page is found in an index alone, and only its runs are read (P171).
 -- :runs
@@ -52,6 +68,28 @@ SELECT * FROM (
   {_can_continue} AND ready_at = wake_at AND ready_at <= :now
    ORDER BY ready_at, workflow_id LIMIT :limit)
  ORDER BY ready_at, workflow_id LIMIT :limit
+
+-- How many runs of each graph are ready, counted up to a limit, and since when the first one is.
+-- :count_ready
+SELECT graph_id, count(*), min(ready_at) FROM (
+  SELECT * FROM (
+    SELECT graph_id, ready_at FROM nottwice.runs WHERE ready_at IS NOT NULL AND epoch = 0
+     ORDER BY ready_at, workflow_id LIMIT :limit)
+   UNION ALL
+  SELECT * FROM (
+    SELECT graph_id, ready_at FROM nottwice.runs
+     WHERE ready_at IS NOT NULL AND epoch > 0 AND ready_at IS NOT wake_at
+     ORDER BY ready_at, workflow_id LIMIT :limit)
+   UNION ALL
+  SELECT * FROM (
+    SELECT graph_id, ready_at FROM nottwice.runs
+     WHERE ready_at IS NOT NULL AND ready_at = wake_at AND ready_at <= :now
+     ORDER BY ready_at, workflow_id LIMIT :limit))
+ GROUP BY graph_id ORDER BY graph_id
+
+-- :holders_of_runs
+SELECT DISTINCT holder_id FROM nottwice.runs
+ WHERE holder_id IS NOT NULL AND graph_id IS NOT NULL ORDER BY holder_id
 
 -- :holder
 SELECT {holders} FROM nottwice.holders WHERE holder_id = :holder_id
@@ -180,3 +218,28 @@ UPDATE nottwice.tool_call_results
 -- leave half of its page empty: 1,444 instead of 820 bytes a step of a list that grows.
 -- :put_checkpoint
 INSERT OR REPLACE INTO nottwice.checkpoints ({checkpoints}) VALUES ({?checkpoints})
+
+-- Created when the first limit is used. Nothing in it is worth keeping.
+-- :limits_table
+CREATE TABLE IF NOT EXISTS nottwice.limit_uses (
+  meter      TEXT    NOT NULL,
+  use_id     TEXT    NOT NULL,
+  holder_id  TEXT    NOT NULL,
+  at         INTEGER NOT NULL,
+  begins     INTEGER NOT NULL,
+  held       INTEGER NOT NULL,
+  PRIMARY KEY (meter, use_id)
+) WITHOUT ROWID
+
+-- A transaction that writes is alone here, and all processes have one clock.
+-- :lock_meter
+SELECT :meter
+
+-- :limits_now
+SELECT :now
+
+-- :_notice_key
+notice_id
+
+-- :_charge_key
+meter, call_id

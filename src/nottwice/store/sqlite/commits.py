@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nottwice.errors import CommitUnknown, StoreError
-from nottwice.store import locks
 from nottwice.store.interface import Commit
+from nottwice.store.machine import locks
 from nottwice.store.sealing import Sealing
 from nottwice.store.sqlite import locks as sqlite_locks
 from nottwice.store.sqlite import plan

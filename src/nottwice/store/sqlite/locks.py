@@ -33,7 +33,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from nottwice.store import ofd
+from nottwice.store.machine import ofd
 
 # The positions of SQLite's locks: https://www.sqlite.org/src/file/src/os_unix.c, walformat.html.
 _SHARED = (0x4000_0002, 510)

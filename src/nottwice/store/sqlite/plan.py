@@ -88,6 +88,9 @@ def _load(ask: Ask, plan: Plan, commit: Commit) -> None:
         if event_write.event.received_by is not None:
             for event in ask("event", {**run, "event_id": event_write.event.event_id}):
                 plan.take_event(event)
+    for notice_write in commit.notices:
+        for notice in ask("notice", {"notice_id": notice_write.notice.notice_id}):
+            plan.take_notice(notice)
     if commit.charges:
         _load_meters(ask, plan, commit)
     if commit.dropped:

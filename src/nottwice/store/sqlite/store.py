@@ -24,10 +24,11 @@ from nottwice.errors import NoLedger, NottwiceError, StoreError
 from nottwice.model.review import AuditEntry
 from nottwice.model.run import HolderRecord, Life
 from nottwice.model.sealing.seal import Seals
-from nottwice.store import leftovers, locks, seal_walk, whereabouts
+from nottwice.store import seal_walk
 from nottwice.store.files import disk
-from nottwice.store.filesystem import check_filesystem
 from nottwice.store.interface import Commit
+from nottwice.store.machine import leftovers, locks, whereabouts
+from nottwice.store.machine.filesystem import check_filesystem
 from nottwice.store.sealing import Sealing
 from nottwice.store.shared import SharedCommits
 from nottwice.store.sql_store import SqlStore

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import nottwice as nt
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.review import Review, ReviewKind
 from nottwice.testing.compare.journey import Journey, JourneyMoment, moments_in
 from nottwice.testing.compare.tasks import TOOLS, ComparedTask

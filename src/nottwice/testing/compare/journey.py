@@ -12,7 +12,7 @@ import threading
 import time
 from pathlib import Path
 
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.testing.world import WorldClient
 
 RECORD = "moments.txt"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 
 TOOLS = ("pay", "note", "mail")
 """One with a key, one that can be verified, and one that only a person can check."""

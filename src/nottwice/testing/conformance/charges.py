@@ -102,7 +102,7 @@ class Charges(Bench):
         write = ChargeWrite(charge(row.identity), at_most=20)
         store.commit(intent(row, fence, charges=(write,)))
 
-    def test_of_many_who_charge_at_once_only_those_that_fit_are_written(self) -> None:
+    def test_of_many_concurrent_charges_only_those_that_fit_are_written(self) -> None:
         stores = [self.open() for _ in range(2)]
         works = []
         for number in range(8):

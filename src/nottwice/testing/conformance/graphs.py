@@ -92,7 +92,7 @@ class Graphs(Bench):
         store.commit(rebased)
         expect(store.checkpoint_chain("run"), [whole, rest], "A version with another snapshot")
 
-    def test_an_event_is_told_once_whoever_tells_it_and_however_often(self) -> None:
+    def test_an_event_is_recorded_once_however_often_it_is_sent(self) -> None:
         store, other = self.open(), self.open()
         for teller in (store, other, store):
             teller.commit(told(event()))
@@ -116,7 +116,7 @@ class Graphs(Bench):
         store.commit(told(event()))
         expect(self.open().events("run"), [taken], "An event that was received, then sent again")
 
-    def test_an_event_is_taken_by_a_commit_that_has_more_to_say(self) -> None:
+    def test_a_commit_that_receives_an_event_may_write_more(self) -> None:
         store = self.open()
         fence = claim(store)
         store.commit(told(event()))
@@ -127,7 +127,7 @@ class Graphs(Bench):
         expect(store.events("run"), [taken], "An event that was received beside other writes")
         expect(store.calls("run"), [row], "The call that received it")
 
-    def test_taking_an_event_changes_neither_what_was_told_nor_its_place(self) -> None:
+    def test_receiving_an_event_changes_neither_its_content_nor_its_place(self) -> None:
         store = self.open()
         fence = claim(store)
         first, second = event("b"), event("a")
@@ -138,7 +138,7 @@ class Graphs(Bench):
         taken = replace(first, received_by="call", received_at=NOW + 2)
         expect(self.open().events("run"), [taken, second], "Events of which one was received")
 
-    def test_an_event_that_nobody_told_cannot_be_taken(self) -> None:
+    def test_an_event_that_was_never_sent_cannot_be_received(self) -> None:
         store = self.open()
         fence = claim(store)
         store.commit(told(event(run="other run")))

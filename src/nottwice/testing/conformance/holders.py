@@ -120,7 +120,7 @@ class HolderChecks(Bench):
             store.commit(Commit(workflow_id="run", claim=Claim(run_record(holder_id="other"))))
         expect(store.load_run("run"), before, "The run after it was created again")
 
-    def test_a_new_run_may_be_written_for_somebody_else_to_drive(self) -> None:
+    def test_a_new_run_may_be_written_for_another_process_to_drive(self) -> None:
         store = self.open()
         record = run_record(
             holder_id=None,
@@ -164,7 +164,7 @@ class HolderChecks(Bench):
         for kind in ("calls", "steps", "checkpoints"):
             expect(after[kind], before[kind], f"After a claim: {kind}")
 
-    def test_of_many_who_claim_at_once_one_wins(self) -> None:
+    def test_of_many_concurrent_claims_one_wins(self) -> None:
         for seen in (None, 1):
             place = self.new_place()
             if seen is not None:
@@ -200,7 +200,7 @@ class HolderChecks(Bench):
         expect(store.load_holder(first.holder_id), first, "The holder on record")
         expect(store.life_of(first.holder_id), Life.ALIVE, "This process")
 
-    def test_nothing_is_proven_about_a_holder_that_nobody_knows(self) -> None:
+    def test_nothing_is_proven_about_an_unknown_holder(self) -> None:
         life = self.open().life_of("never seen")
         expect(life, Life.NOT_PROVEN, "An unknown holder")
 

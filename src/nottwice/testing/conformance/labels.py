@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from nottwice.model.labels import Tags
-from nottwice.model.openings import OpeningEnd, OpeningRecord, Savings
 from nottwice.model.replay_class import ReplayClass
 from nottwice.model.run import Fence, RunRecord, RunStatus
-from nottwice.model.tool_record import ToolRecord
+from nottwice.model.runs.labels import Tags
+from nottwice.model.runs.openings import OpeningEnd, OpeningRecord, Savings
+from nottwice.model.tools.tool_record import ToolRecord
 from nottwice.store.interface import Claim, Commit, RunUpdate, Store
 from nottwice.testing.conformance.bench import Bench, expect
-from nottwice.testing.conformance.samples import NOW, claim, run_record
+from nottwice.testing.conformance.samples import NOW, claim, event, run_record, told
 
 ACME: Tags = (("customer", "acme"),)
 GOLD: Tags = (("customer", "acme"), ("tier", "gold"))
@@ -97,6 +97,40 @@ class LabelChecks(Bench):
         expect(store.openings("a"), [ended], "The opening of a run that was released")
         store.commit(left)
         expect(store.openings("a"), [ended], "The same after the release was repeated")
+
+    def test_an_opening_keeps_the_trace_context_of_its_claim(self) -> None:
+        store = self.open()
+        traced = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+        record = run_record("a", traceparent=traced)
+        fence = _claimed(store, record, at=NOW, traceparent=traced)
+        store.commit(told(event(run="a", traceparent=traced)))
+        update = RunUpdate(RunStatus.RUNNING, NOW + 1, release=True)
+        store.commit(Commit(workflow_id="a", fence=fence, run=update))
+        other = self.open()
+        known = other.load_run("a")
+        expect(None if known is None else known.traceparent, traced, "The context of the run")
+        expect([one.traceparent for one in other.events("a")], [traced], "That of the event")
+        # The next opening is not traced, and the run still leads to the one before it.
+        _claimed(store, replace(record, epoch=2), at=NOW + 2)
+        contexts = [one.traceparent for one in other.openings("a")]
+        expect(contexts, [traced, None], "Those of the openings")
+
+    def test_the_trace_context_of_an_opening_may_follow_its_claim(self) -> None:
+        store = self.open()
+        first = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+        traced = "00-5bf92f3577b34da6a3ce929d0e0e4736-10f067aa0ba902b7-01"
+        record = run_record("a", traceparent=first)
+        fence = _claimed(store, record, at=NOW)
+        update = RunUpdate(RunStatus.RUNNING, NOW + 1, traceparent=traced)
+        for _ in range(2):
+            store.commit(Commit(workflow_id="a", fence=fence, run=update))
+        over = RunUpdate(RunStatus.COMPLETED, NOW + 2, release=True)
+        store.commit(Commit(workflow_id="a", fence=fence, run=over))
+        for reader in (store, self.open()):
+            known = reader.load_run("a")
+            expect(None if known is None else known.traceparent, traced, "The context of the run")
+            contexts = [(one.traceparent, one.ended_at) for one in reader.openings("a")]
+            expect(contexts, [(traced, NOW + 2)], "That of its opening")
 
     def test_a_claim_ends_the_opening_of_a_holder_that_was_killed(self) -> None:
         store = self.open()

@@ -73,7 +73,7 @@ class People(Bench):
             store.commit(asked(ReviewWrite(review("bbbb0001"), 1)))
         expect(store.reviews(), [first], "The review after decisions that came too late")
 
-    def test_a_review_goes_its_way_whoever_writes_it(self) -> None:
+    def test_holders_and_others_take_a_review_through_its_states(self) -> None:
         """The holder opens and uses a review. Others decide and undo, in turn."""
         store, other = self.open(), self.open()
         fence = claim(store)
@@ -91,7 +91,7 @@ class People(Bench):
         with refused(Outdated, what="A decision after the use"):
             other.commit(asked(ReviewWrite(again, 3)))
 
-    def test_of_two_who_decide_at_once_one_decides(self) -> None:
+    def test_of_several_decisions_at_the_same_moment_one_counts(self) -> None:
         opened = review()
         stores = [self.open() for _ in range(6)]
         stores[0].commit(asked(ReviewWrite(opened)))

@@ -19,7 +19,7 @@ from nottwice.model.run import (
     WaitKind,
     plain_input,
 )
-from nottwice.model.tally import Tally
+from nottwice.model.runs.tally import Tally
 from nottwice.store.interface import (
     LEDGER,
     CallWrite,
@@ -385,7 +385,7 @@ class Reads(Bench):
             ({"graph": "a"}, 10),
             ({"graph": "a@2.0.0"}, 2),
             ({"prefix": "1"}, 4),
-            ({"over": False}, 10),
+            ({"only_waiting": True}, 8),
         ]
         for choice, number in chosen:
             groups = store.tally(now=NOW, **choice).groups

@@ -32,7 +32,7 @@ PAYMENT = Wait(WaitKind.EVENT, "paid", "wait")
 class Ready(Bench):
     """What workers look for."""
 
-    def test_a_new_run_is_ready_until_somebody_takes_it(self) -> None:
+    def test_a_new_run_is_ready_until_a_process_takes_it(self) -> None:
         store = self.open()
         enqueued = _enqueue(store, "run")
         for reader in (store, self.open()):
@@ -165,7 +165,7 @@ class Ready(Bench):
         _release(store, "run", parent, RunStatus.WAITING, waits=waits)
         expect(_begun(store), ["run"], "A run that waits for a child that has ended")
 
-    def test_what_is_told_at_the_moment_a_run_is_given_up_is_not_missed(self) -> None:
+    def test_a_decision_or_an_event_while_a_run_is_released_is_not_missed(self) -> None:
         for number in range(12):
             place = self.new_place()
             store, other = self.open(place), self.open(place)
@@ -195,7 +195,7 @@ class Ready(Bench):
         expect(_begun(store), ["run"], "A run whose last commit was repeated after an event")
 
     @needs("other_holders")
-    def test_who_holds_runs_of_graphs_is_known_also_when_he_is_dead(self) -> None:
+    def test_holders_of_runs_of_graphs_are_known_even_if_they_are_dead(self) -> None:
         store, other = self.open(), self.other()
         expect(store.holders_of_runs(), [], "Holders, before there are any")
         mine = store.holder().holder_id

@@ -8,6 +8,7 @@ from typing import Any
 
 from nottwice.errors import OwnershipLost, RunRemoved
 from nottwice.model.run import Fence, RunRecord, RunStatus, Wait, WaitKind
+from nottwice.model.runs.notices import NOTICE_KINDS
 from nottwice.store.interface import (
     CallWrite,
     Claim,
@@ -40,6 +41,7 @@ from nottwice.testing.conformance.samples import (
     review,
     run_record,
     step,
+    told,
 )
 
 DUE = Wait(WaitKind.TIMER, "retention", "/", NOW + 50)
@@ -73,6 +75,39 @@ class Removals(Bench):
         for reader in (store, self.open()):
             expect(reader.notices(run="run"), [], "The notices of a removed run")
             expect(bool(reader.notices(run="other")), True, "The notices of another run")
+
+    def test_old_notices_are_forgotten(self) -> None:
+        store = self.open()
+        for number in range(5):
+            store.commit(told(event(f"e-{number}", f"run-{number}", sent_at=NOW + number)))
+        ids = [notice.notice_id for notice in store.notices()]
+        store.commit(Commit(workflow_id="run-4", forgotten=(ids.pop(), "none")))
+        expect([one.notice_id for one in self.open().notices()], ids, "The notices but one")
+        store.take_notices(
+            by="a", kinds=NOTICE_KINDS, now=NOW, lease_seconds=60.0, limit=1, only=ids[3:]
+        )
+        store.settle_notices(ids[3:], by="a", now=NOW + 5)
+
+        def forget(settled_before: float, created_before: float, limit: int) -> int:
+            return store.forget_notices(
+                settled_before=settled_before, created_before=created_before, limit=limit
+            )
+
+        def old(settled_before: float, created_before: float) -> int:
+            return store.count_old_notices(
+                settled_before=settled_before, created_before=created_before
+            )
+
+        expect(old(NOW + 5, NOW + 1), 1, "The number of old notices that are counted")
+        expect(forget(NOW + 5, NOW + 1, 9), 1, "The number of old notices")
+        expect(old(NOW + 5, NOW + 1), 0, "The number that is counted afterwards")
+        expect(old(NOW + 6, NOW + 2), 2, "The number that is counted later")
+        expect([one.notice_id for one in store.notices()], ids[1:], "Those that are left")
+        expect(forget(NOW + 6, NOW + 2, 1), 1, "The number that goes at a time")
+        expect(forget(NOW + 6, NOW + 2, 9), 1, "The number that is old then")
+        expect(forget(NOW + 6, NOW + 2, 9), 0, "The number that is old in the end")
+        left = [one.notice_id for one in self.open().notices()]
+        expect(left, ids[2:3], "What is neither old nor settled")
 
     def test_what_is_removed_is_gone_and_the_rest_stays(self) -> None:
         store = self.open()
@@ -154,7 +189,7 @@ class Removals(Bench):
             store.commit(Commit(workflow_id="run", removal=other))
         expect(everything(store), before, "After another removal was refused")
 
-    def test_of_one_who_removes_and_one_who_claims_at_once_one_is_refused(self) -> None:
+    def test_of_a_removal_and_a_claim_at_the_same_moment_one_is_refused(self) -> None:
         for _ in range(5):
             store = self.fresh()
             over = _finished(store)

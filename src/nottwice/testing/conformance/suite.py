@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.testing.conformance.bench import Bench
 from nottwice.testing.conformance.calls import Calls
 from nottwice.testing.conformance.charges import Charges
@@ -21,6 +21,7 @@ from nottwice.testing.conformance.people import People
 from nottwice.testing.conformance.reads import Reads
 from nottwice.testing.conformance.ready import Ready
 from nottwice.testing.conformance.removals import Removals
+from nottwice.testing.conformance.takers import TakerChecks
 
 
 class StoreConformance(
@@ -32,6 +33,7 @@ class StoreConformance(
     Graphs,
     LabelChecks,
     GroupChecks,
+    TakerChecks,
     Ready,
     Removals,
     Reads,

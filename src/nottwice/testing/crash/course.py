@@ -17,15 +17,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nottwice.model import values
-from nottwice.model.asked import Question, options_of, shown_in
-from nottwice.model.records import frozen_record
+from nottwice.model.asking.asked import Question, options_of, shown_in
+from nottwice.model.data.records import frozen_record
 from nottwice.model.review import Review, ReviewKind, ReviewStatus, Verb
 from nottwice.model.run import RunRecord, RunStatus, WaitKind
-from nottwice.testing.crash.child import LEDGERS, ChildErrand, ChildMessage, ChildRuling
-from nottwice.testing.crash.points import CrashFault, PointKind
+from nottwice.testing.crash.inside.child import LEDGERS, ChildErrand, ChildMessage, ChildRuling
+from nottwice.testing.crash.inside.points import CrashFault, PointKind
+from nottwice.testing.crash.inside.scratch import Scratch
 from nottwice.testing.crash.repeating import Repeated
 from nottwice.testing.crash.scenario import CrashTestRefused, Scenario
-from nottwice.testing.crash.scratch import Scratch
 from nottwice.testing.crash.stage import Begin, Child, Examining, Stage, StageEnding, Until
 from nottwice.testing.crash.upstream import CountingUpstream
 from nottwice.testing.crash.view import NOTHING, View

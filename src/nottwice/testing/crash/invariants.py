@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 from nottwice.errors import NottwiceError
 from nottwice.model.call import CallRow, CallStatus
-from nottwice.model.places import is_inside, is_run_wide, is_visit_of
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.review import Review, ReviewKind, ReviewStatus, Verb
 from nottwice.model.run import CheckpointRecord, RunStatus, StepRecord, StepStatus, WaitKind
+from nottwice.model.runs.places import is_inside, is_run_wide, is_visit_of
 from nottwice.model.saving.image import load_image
 from nottwice.testing.crash.course import Baseline, Lived
 from nottwice.testing.crash.repeating import excess

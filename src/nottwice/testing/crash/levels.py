@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.testing.crash.course import Lab, Lived, Moment
+from nottwice.testing.crash.inside.points import CrashFault, PointKind
 from nottwice.testing.crash.invariants import (
     CrashCase,
     Violation,
@@ -21,7 +22,6 @@ from nottwice.testing.crash.invariants import (
     check_after_resume,
     same_ledger,
 )
-from nottwice.testing.crash.points import CrashFault, PointKind
 from nottwice.testing.crash.repeating import repeated
 from nottwice.testing.crash.stage import Examining
 

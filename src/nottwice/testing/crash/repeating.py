@@ -11,14 +11,15 @@ from __future__ import annotations
 
 from collections import Counter
 
+from nottwice.engine import events
 from nottwice.engine.asks import Fire
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.tool import OWN_PREFIX
-from nottwice.testing.crash.link import ChildLink
+from nottwice.testing.crash.inside.link import ChildLink
 from nottwice.testing.crash.upstream import CountingUpstream
 
 MODEL = f"{OWN_PREFIX}model"
-"""How an agent's question to its model is recorded (``agent/asking.py``)."""
+"""How an agent's question to its model is recorded (``agent/requests/asking.py``)."""
 
 
 @frozen_record(frozen=True, slots=True)
@@ -44,6 +45,31 @@ def tell_invoking(ask: Fire, link: ChildLink) -> None:
     # Times, ids and random numbers cost nothing.
     if kept or not name.startswith(OWN_PREFIX):
         link.tell("invoking", call_id=call_id, tool=name, kept=kept)
+
+
+class CallsOver:
+    """Tells the parent which calls are over: their callers have got an answer.
+
+    An agent gets the reply of its model only after a commit of its own. Until then, and so until
+    something else happens in its run, the request is in progress.
+    """
+
+    def __init__(self, link: ChildLink) -> None:
+        self._link = link
+        self._replies: dict[str, str] = {}
+        """The calls whose replies are not durable yet, by run."""
+
+    def __call__(self, event: events.Event) -> None:
+        reply = self._replies.get(event.run_id)
+        # A call that is reissued while its run is opened has no caller to return to.
+        if isinstance(event, events.CallEnded | events.AttemptEnded):
+            if event.tool == MODEL and event.outcome == "done":
+                self._replies[event.run_id] = event.call_id
+                return
+            self._link.note("over", call_id=event.call_id)
+        if reply is not None:
+            del self._replies[event.run_id]
+            self._link.note("over", call_id=reply)
 
 
 def repeated(found: CountingUpstream, expected: CountingUpstream) -> Repeated:

@@ -15,7 +15,7 @@ from typing import Any
 
 from nottwice.errors import UsageError
 from nottwice.model import values
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.store.interface import Store
 
 Raises = type[BaseException] | str | tuple[type[BaseException] | str, ...]

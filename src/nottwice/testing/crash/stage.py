@@ -21,13 +21,13 @@ from typing_extensions import TypedDict
 
 from nottwice.graphs.declare import Graph
 from nottwice.guard.registry import declared_tools
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.store.sqlite.schema import known_scripts
 from nottwice.testing.crash import view
-from nottwice.testing.crash.child import OUTPUT, ChildErrand, run_errand
-from nottwice.testing.crash.link import ChildLink, make_link
+from nottwice.testing.crash.inside.child import OUTPUT, ChildErrand, run_errand
+from nottwice.testing.crash.inside.link import ChildLink, make_link
+from nottwice.testing.crash.inside.stubs import error_to_plain
 from nottwice.testing.crash.scenario import Asking, CrashTestRefused, Scenario
-from nottwice.testing.crash.stubs import error_to_plain
 from nottwice.testing.crash.upstream import Answered, CountingUpstream, Invocation, UpstreamWrite
 from nottwice.testing.crash.view import View
 

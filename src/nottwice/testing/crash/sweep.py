@@ -17,10 +17,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from nottwice.errors import UsageError
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.testing.crash.course import Baseline, Lab, Lived
 from nottwice.testing.crash.determinism import check_deterministic, order_varies
-from nottwice.testing.crash.failing import FailingDisk
+from nottwice.testing.crash.faults.failing import FailingDisk
+from nottwice.testing.crash.faults.power import Power
+from nottwice.testing.crash.faults.takeover import TakeOver
+from nottwice.testing.crash.inside.scratch import Scratch, scratch_url
 from nottwice.testing.crash.levels import (
     Boundaries,
     CrashLevel,
@@ -30,11 +33,8 @@ from nottwice.testing.crash.levels import (
     Lines,
     Numbers,
 )
-from nottwice.testing.crash.power import Power
 from nottwice.testing.crash.scenario import CrashTestRefused, LevelsUnavailable, Scenario
-from nottwice.testing.crash.scratch import Scratch, scratch_url
 from nottwice.testing.crash.stage import Examining, Stage
-from nottwice.testing.crash.takeover import TakeOver
 from nottwice.testing.crash.upstream import CountingUpstream
 from nottwice.testing.crash.verdict import SweepFailure, Swept, Verdict
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from nottwice.errors import Permanent
 from nottwice.model import values
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.testing.crash.scenario import Asking, Late, Lost, Scenario
 
 BEGINNING = 1_767_268_800.0

@@ -14,7 +14,7 @@ from typing import Any
 from nottwice.errors import LedgerTampered, NoLedger
 from nottwice.guard.settings.keyring import find_keyring
 from nottwice.model.call import CallRow
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.review import Evidence, Review
 from nottwice.model.run import CheckpointRecord, EventRecord, RunRecord, StepRecord
 from nottwice.model.sealing.seal import Seals
@@ -24,7 +24,7 @@ from nottwice.store.files.store import OWN_FOLDER, JsonFileStore
 from nottwice.store.interface import Store
 from nottwice.store.sqlite.store import SqliteStore
 from nottwice.store.table import Table
-from nottwice.testing.crash.scratch import NOTE, scratch_url
+from nottwice.testing.crash.inside.scratch import NOTE, scratch_url
 
 
 @frozen_record(frozen=True, slots=True)

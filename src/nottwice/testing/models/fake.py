@@ -18,7 +18,7 @@ from nottwice.agent.provider import Provider, Usage
 from nottwice.agent.providers.anthropic_messages import anthropic
 from nottwice.agent.providers.openai_responses import openai
 from nottwice.errors import NottwiceError, UsageError
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.testing.loopback import LoopbackServer, start_server
 from nottwice.testing.models.wire import Limits
 

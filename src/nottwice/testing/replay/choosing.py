@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 
 from nottwice.model.call import ROOT_NODE
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.run import CheckpointRecord, RunRecord, RunStatus
 from nottwice.store.interface import Store
 

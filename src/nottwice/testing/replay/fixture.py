@@ -25,15 +25,15 @@ from nottwice.model.call import (
     StoredResult,
     check_id,
 )
+from nottwice.model.data.records import frozen_record
+from nottwice.model.data.shapes import UNREADABLE
 from nottwice.model.failure import Failure
 from nottwice.model.graphs.fingerprint import Fingerprint
 from nottwice.model.graphs.graph import split_graph_id
 from nottwice.model.graphs.position import Position
-from nottwice.model.records import frozen_record
 from nottwice.model.replay_class import ReplayClass
 from nottwice.model.review import Decision, Review, ReviewKind, ReviewStatus, Verb
 from nottwice.model.run import EventRecord, RunStatus, StepRecord, StepStatus, Wait
-from nottwice.model.shapes import UNREADABLE
 from nottwice.testing.replay.visits import Visits
 
 FORMAT = 1

@@ -15,11 +15,11 @@ from typing import Any
 from nottwice.errors import MigrationRefused, NottwiceError, UsageError
 from nottwice.graphs.app import App
 from nottwice.graphs.declare import Graph
+from nottwice.model.data.records import frozen_record
 from nottwice.model.graphs.bump import is_draft, next_version, says_enough, what_bump
 from nottwice.model.graphs.fingerprint import Fingerprint
 from nottwice.model.graphs.graph import split_graph_id
 from nottwice.model.graphs.position import Position
-from nottwice.model.records import frozen_record
 from nottwice.testing.replay.fixture import (
     Fixture,
     InvalidFixture,
@@ -261,7 +261,7 @@ def _changes(old: Fingerprint, new: Fingerprint, graph: Graph[Any]) -> Iterator[
 
 
 def taker(app: App | Graph[Any], graph_id: str) -> Graph[Any] | None:
-    """Return the graph that would take a run: its own version, or a later patch of it (V2)."""
+    """Return the graph that would take a run: the newest patch of its version (V2)."""
     return _newest(_graphs(app), graph_id, lambda mine, its: mine[:2] == its[:2])
 
 

@@ -20,10 +20,10 @@ from nottwice.guard import registry
 from nottwice.model import values
 from nottwice.model.call import CallIdentity, CallRow, CallStatus
 from nottwice.model.failure import classify
-from nottwice.model.places import branches_differ
 from nottwice.model.replay_class import stricter
 from nottwice.model.review import Review, ReviewKind, ReviewStatus
 from nottwice.model.run import RunStatus, StepRecord, StepStatus
+from nottwice.model.runs.places import branches_differ
 from nottwice.model.tool import OWN_PREFIX
 from nottwice.testing.replay.fixture import Fixture
 from nottwice.testing.replay.plain import BLOCK, PlainVisits

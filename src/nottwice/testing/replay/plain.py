@@ -16,8 +16,8 @@ from typing import Any
 
 from nottwice.errors import UsageError
 from nottwice.model.call import FIRST_CHECKPOINT, ROOT_NODE
+from nottwice.model.data.records import frozen_record
 from nottwice.model.failure import Failure
-from nottwice.model.records import frozen_record
 from nottwice.model.run import RunRecord, RunStatus, StepRecord, StepStatus
 from nottwice.testing.replay.visits import ReplayedVisit
 

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.saving.changes import changes
 
 _MOST_CHANGES = 8

@@ -22,8 +22,8 @@ from nottwice.graphs.app import App
 from nottwice.graphs.recorded import recorded_definition
 from nottwice.model import values
 from nottwice.model.call import CallIdentity, CallRow
+from nottwice.model.data.records import frozen_record
 from nottwice.model.graphs.position import Position
-from nottwice.model.records import frozen_record
 from nottwice.model.review import Review
 from nottwice.model.run import CANCEL, EventRecord, RunRecord
 from nottwice.model.saving.checkpoint import path_of

@@ -37,7 +37,7 @@ from nottwice.guard.settings.policies import NoneAsked
 from nottwice.guard.stand_ins import stand_in_everywhere, stand_in_here
 from nottwice.model import values
 from nottwice.model.call import ROOT_NODE, CallIdentity, CallRow, CallStatus, branch_node
-from nottwice.model.records import frozen_record
+from nottwice.model.data.records import frozen_record
 from nottwice.model.review import Review
 from nottwice.model.run import CheckpointRecord, RunRecord, RunStatus, StepRecord
 from nottwice.model.tool import OWN_PREFIX, Tool

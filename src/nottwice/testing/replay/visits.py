@@ -14,7 +14,7 @@ from typing import NamedTuple
 from nottwice.model.call import FIRST_CHECKPOINT, child_node
 from nottwice.model.graphs.graph import GraphDefinition
 from nottwice.model.graphs.position import Position, around
-from nottwice.model.places import is_inside
+from nottwice.model.runs.places import is_inside
 
 _BRANCH = re.compile(r"^/\[\d+\]/")
 

@@ -28,18 +28,24 @@
   const showTimes = () => {
     for (const one of document.querySelectorAll("time")) {
       const at = new Date(one.dateTime);
-      const utc = one.dateTime.replace("T", " ").slice(0, 19) + " UTC";
+      const exact = "exact" in one.dataset ? one.dateTime.slice(19, 23) : "";
+      const utc = one.dateTime.replace("T", " ").slice(0, 19) + exact + " UTC";
       const pad = (number) => String(number).padStart(2, "0");
       const zone = at.toLocaleTimeString("en", { timeZoneName: "short" }).split(" ").pop();
       const local = `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())} ` +
-        `${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())} ${zone}`;
+        `${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}${exact} ${zone}`;
       one.textContent = localTime ? local : utc;
     }
   };
 
-  // The page is fetched again and its parts are exchanged, unless a person is typing in it.
+  // The page is fetched again and its parts are exchanged, unless a person is typing in it, reads
+  // something that they have opened, or has selected or focused a part of it.
+  const isInUse = () =>
+    document.activeElement?.closest("main form, [data-part]") ||
+    document.querySelector("[data-part] details[open]") ||
+    !getSelection().isCollapsed;
   const replace = async () => {
-    if (document.activeElement && document.activeElement.closest("main form")) return announce();
+    if (isInUse()) return announce();
     const answer = await fetch(location.href, { credentials: "same-origin" });
     if (!answer.ok) return;
     const text = await answer.text();
@@ -104,12 +110,9 @@
     if (link) link.focus();
     next.scrollIntoView({ block: "nearest" });
   };
-  const root = document.querySelector("nav a").getAttribute("href");
   const keys = {
     j: () => move(1),
     k: () => move(-1),
-    g: () => location.assign(root),
-    r: () => location.assign(document.querySelectorAll("nav a")[1].href),
     u: () => {
       localTime = !localTime;
       localStorage.setItem("nottwice-local", localTime ? "yes" : "no");
@@ -119,7 +122,9 @@
   document.addEventListener("keydown", (event) => {
     const typing = event.target.closest("input, textarea, select");
     if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+    const link = /^[a-z]$/.test(event.key) && document.querySelector(`[data-key="${event.key}"]`);
     if (keys[event.key]) keys[event.key]();
+    else if (link) location.assign(link.href);
   });
 
   // One form is sent once by a click. The server knows a repeated one anyway.

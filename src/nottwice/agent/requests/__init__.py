@@ -1,0 +1,1 @@
+"""Requests to a model: what is asked, what it may cost, and what happens if it fails."""

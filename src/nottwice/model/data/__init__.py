@@ -1,0 +1,1 @@
+"""Plain data: how records are made and checked, and how foreign text is shown."""

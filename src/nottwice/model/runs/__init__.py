@@ -1,0 +1,1 @@
+"""What a ledger knows about runs, beside the run itself."""

@@ -1,0 +1,1 @@
+"""What is known about tools without importing the code that declares them."""

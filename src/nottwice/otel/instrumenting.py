@@ -1,0 +1,85 @@
+"""How is OpenTelemetry switched on? ``nottwice.otel.instrument(ledger)``.
+
+Spans and metrics are listeners, and a listener that fails is only logged. Promise kept here: P346.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from opentelemetry import metrics, trace
+
+from nottwice.engine.events import Event, Listener, listen
+from nottwice.errors import UsageError
+from nottwice.guard.ledger import AnyStore, Ledger, ledger_of
+from nottwice.metrics.measuring import MEASURED
+from nottwice.otel.content import KINDS, Content
+from nottwice.otel.meters import Meters, observe
+from nottwice.otel.spans import TRACED, Spans
+
+SCOPE = "nottwice"
+
+
+def instrument(
+    ledger: AnyStore = None,
+    *,
+    spans: bool = True,
+    metrics: bool = True,
+    gauges: bool = False,
+    content: Collection[str] = (),
+    tracer_provider: trace.TracerProvider | None = None,
+    meter_provider: metrics.MeterProvider | None = None,
+) -> Callable[[], None]:
+    """Report what this process does to OpenTelemetry from now on, and return what ends it.
+
+    ``ledger``: one ledger, an app or a path; None: all ledgers of this process. ``gauges``: also
+    report how that ledger is, its open reviews and its runs; let exactly one process do it.
+    ``content``: what spans also show of a call: ``"arguments"``, ``"results"``, ``"keys"`` and
+    ``"errors"`` (their messages). None of it is shown otherwise, and secrets never are. Providers:
+    None means those that are set globally.
+    """
+    wanted = _read_content(content)
+    one = None if ledger is None else ledger_of(ledger, create=True)
+    if gauges and one is None:
+        raise UsageError(
+            "gauges=True reports how a ledger is, and no ledger is named. Nothing was changed. "
+            "Name it: nottwice.otel.instrument(ledger, gauges=True)"
+        )
+    ends: list[Callable[[], None]] = []
+    if spans:
+        tracer = trace.get_tracer(SCOPE, tracer_provider=tracer_provider)
+        ends.append(_listen(Spans(tracer, wanted), one, TRACED))
+    if metrics or gauges:
+        meter = _meter(meter_provider)
+        if metrics:
+            ends.append(_listen(Meters(meter), one, MEASURED))
+        if gauges and one is not None:
+            ends.append(observe(meter, one))
+
+    def stop() -> None:
+        for end in ends:
+            end()
+
+    return stop
+
+
+def _listen(
+    listener: Listener, ledger: Ledger | None, kinds: Collection[type[Event]]
+) -> Callable[[], None]:
+    if ledger is None:
+        return listen(listener, kinds=kinds)
+    return ledger.on(listener, kinds=kinds)
+
+
+def _meter(provider: metrics.MeterProvider | None) -> metrics.Meter:
+    return metrics.get_meter(SCOPE, meter_provider=provider)
+
+
+def _read_content(content: Collection[str]) -> Content:
+    unknown = [one for one in content if one not in KINDS]
+    if isinstance(content, str) or unknown:
+        raise UsageError(
+            f"content={content!r} is not understood. Nothing was changed. Give a list of: "
+            f"{', '.join(KINDS)}."
+        )
+    return Content(**dict.fromkeys(content, True))

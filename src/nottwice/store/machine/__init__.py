@@ -1,0 +1,1 @@
+"""What the operating system says: files, locks, processes, and where a ledger is."""

@@ -1,0 +1,1 @@
+"""What runs inside the child that is killed."""
