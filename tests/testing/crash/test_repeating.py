@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +14,12 @@ import nottwice as nt
 from nottwice.engine import events
 from nottwice.engine.calls import dispatch
 from nottwice.testing import CrashTestRefused, crash_test
+from nottwice.testing.crash.inside.child import ChildErrand
 from nottwice.testing.crash.inside.link import make_link
 from nottwice.testing.crash.repeating import MODEL, CallsOver
+from nottwice.testing.crash.scenario import Scenario
+from nottwice.testing.crash.stage import Child, Stage
+from nottwice.testing.crash.upstream import CountingUpstream
 from tests.testing.crash.tools import ANSWERS, mail, pay
 
 TURNS = 20
@@ -255,20 +260,63 @@ def test_an_effect_that_is_sent_again_lets_no_other_work_be_repeated(
     assert any("2 calls were repeated" in text for text in said)
 
 
-def test_a_models_request_is_in_progress_until_its_reply_is_recorded() -> None:
+def test_a_call_is_in_progress_until_its_result_is_durable_or_it_is_over() -> None:
     """Two workers of an agent may be killed together, before either has recorded its reply."""
+    upstream = CountingUpstream()
+    ours, theirs = make_link()
+    stage = Stage(Scenario(work=lambda: None))
+    child = Child(0, ChildErrand(folder=Path()), upstream, ours, give_up_at=math.inf)
+
+    def hear(subject: str, **facts: Any) -> int:
+        stage._hear(child, {"tell": subject, **facts})
+        return upstream.widest
+
+    def invoking(call_id: str) -> int:
+        return hear("invoking", call_id=call_id, tool=MODEL, kept=True)
+
+    def write(number: int, *done: str) -> None:
+        hear("writing", number=number, run="r", epoch=1, done=done)
+        hear("wrote", number=number)
+
+    assert invoking("reply of one") == 1
+    write(1)  # something else of the same run
+    assert invoking("reply of another") == 2
+    write(2, "reply of one")
+    assert invoking("next") == 2
+    hear("over", call_id="next")
+    assert invoking("after that") == 2
+    ours.close()
+    theirs.close()
+
+
+def test_a_models_request_is_over_with_the_next_call_in_its_run() -> None:
     parent, child = make_link()
-    notes = CallsOver(child)
-    about: dict[str, Any] = {"ledger": "agent.db", "run_id": "r"}
-    ended: dict[str, Any] = {"step": "", "replay_class": "pure", "outcome": "done", "seconds": 0.0}
-    answered = events.AttemptEnded(**about, **ended, tool=MODEL, call_id="reply", attempt=1)
-    recorded = events.CommitEnded(**about, seconds=0.0)
-    read = events.AttemptEnded(**about, **ended, tool="kit_search", call_id="search", attempt=1)
-    heard = []
-    for event in (answered, answered, recorded, recorded, read):
-        notes(event)
+    over = CallsOver(child)
+
+    def heard(event: events.Event) -> list[str]:
+        over(event)
         child.tell("heard")
-        heard.append([one["call_id"] for one in parent.read() or () if one["tell"] == "over"])
+        return [one["call_id"] for one in parent.read() or () if one["tell"] == "over"]
+
+    def ended(call_id: str, *, tool: str = MODEL, outcome: Any = "done") -> events.Event:
+        return events.AttemptEnded(
+            ledger="agent.db",
+            run_id="r",
+            step="",
+            tool=tool,
+            call_id=call_id,
+            attempt=1,
+            replay_class="pure",
+            outcome=outcome,
+            seconds=0.0,
+        )
+
+    assert heard(ended("first")) == []
+    # The agent reads it again, and the commit before it is told late, by another thread.
+    assert heard(ended("first")) == []
+    assert heard(events.CommitEnded(ledger="agent.db", run_id="r", seconds=0.0)) == []
+    assert heard(ended("second")) == ["first"]
+    assert heard(ended("search", tool="kit_search")) == ["second", "search"]
+    assert heard(ended("failed", outcome="failed")) == ["failed"]
     parent.close()
     child.close()
-    assert heard == [[], [], ["reply"], [], ["search"]]

@@ -50,26 +50,26 @@ def tell_invoking(ask: Fire, link: ChildLink) -> None:
 class CallsOver:
     """Tells the parent which calls are over: their callers have got an answer.
 
-    An agent gets the reply of its model only after a commit of its own. Until then, and so until
-    something else happens in its run, the request is in progress.
+    An agent gets the reply of its model only after a commit of its own. Until that commit, which
+    the parent sees, or until the next call in the run, the request is in progress.
     """
 
     def __init__(self, link: ChildLink) -> None:
         self._link = link
         self._replies: dict[str, str] = {}
-        """The calls whose replies are not durable yet, by run."""
+        """The last call that has a reply, by run."""
 
     def __call__(self, event: events.Event) -> None:
-        reply = self._replies.get(event.run_id)
         # A call that is reissued while its run is opened has no caller to return to.
-        if isinstance(event, events.CallEnded | events.AttemptEnded):
-            if event.tool == MODEL and event.outcome == "done":
-                self._replies[event.run_id] = event.call_id
-                return
-            self._link.note("over", call_id=event.call_id)
-        if reply is not None:
-            del self._replies[event.run_id]
+        if not isinstance(event, events.CallEnded | events.AttemptEnded):
+            return
+        reply = self._replies.pop(event.run_id, event.call_id)
+        if reply != event.call_id:
             self._link.note("over", call_id=reply)
+        if event.tool == MODEL and event.outcome == "done":
+            self._replies[event.run_id] = event.call_id
+        else:
+            self._link.note("over", call_id=event.call_id)
 
 
 def repeated(found: CountingUpstream, expected: CountingUpstream) -> Repeated:

@@ -235,7 +235,9 @@ class Stage:
                 )
             case "wrote":
                 place = child.writes[message["number"]]
-                upstream.writes[place] = replace(upstream.writes[place], accepted=True)
+                written = replace(upstream.writes[place], accepted=True)
+                upstream.writes[place] = written
+                child.under_way.difference_update(written.done)
             case "seen":
                 setattr(child, message["moment"], view.from_plain(message["view"]))
             case "invoking":
