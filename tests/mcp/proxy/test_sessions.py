@@ -123,3 +123,19 @@ def test_a_call_whose_stream_is_lost_is_answered_when_it_is_issued_again(tmp_pat
             assert len(effects(tmp_path)) == 2
 
     run(main)
+
+
+def test_a_session_that_is_being_deleted_has_ended_when_the_proxy_has(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with web(tmp_path) as opened:
+            hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": HELLO}
+            begun = opened.send(Request(hello))
+            await begun.message()
+            (session,) = opened.front._sessions.values()
+            leaving = Request(method="DELETE", headers={SESSION: begun.headers[SESSION]})
+            assert await opened.status(leaving) == 204
+        process = session.relay._upstream._process
+        assert process is not None
+        assert process.returncode is not None
+
+    run(main)

@@ -132,8 +132,10 @@ class Relay:
     async def close(self, *, orderly: bool) -> None:
         """End the server. ``orderly``: the client has read everything."""
         self._client_gone = True
-        await self.connection.closed(orderly=orderly)
-        await self._upstream.close()
+        try:
+            await self.connection.closed(orderly=orderly)
+        finally:
+            await self._upstream.close()
 
     async def _handle(self, message: Message, line: bytes, connection: ClientConnection) -> None:
         method = message.get("method")
@@ -309,9 +311,7 @@ class Relay:
         elif messages.is_request(message) and self._client_gone:
             gone = {"code": messages.SERVER_ENDED, "message": "The client has closed."}
             with contextlib.suppress(UpstreamGone):
-                await self._upstream.write(
-                    messages.written(messages.failure(message["id"], gone))
-                )
+                await self._upstream.write(messages.written(messages.failure(message["id"], gone)))
             return
         await self._write(line)
 

@@ -38,6 +38,8 @@ class CommandFront:
         self._sessions: dict[str, _HttpClient] = {}
         self._shared: _SharedClients | None = None
         self._starting = asyncio.Lock()
+        self._ending: set[asyncio.Task[None]] = set()
+        """Sessions that end while other requests are answered."""
 
     async def handle(self, exchange: Exchange) -> None:
         """Answer one request."""
@@ -53,15 +55,17 @@ class CommandFront:
             await session.listen(exchange)
         elif exchange.method == "DELETE":
             self._sessions.pop(session_key or "", None)
+            self._end(session, orderly=True)
             await exchange.answer(b"", status=204)
-            await session.close(orderly=True)
         else:
             await exchange.refuse(405, "Use POST, GET or DELETE.")
 
     async def close(self) -> None:
         """Finish the calls under way, and end the servers."""
         clients = [*self._sessions.values(), *([self._shared] if self._shared else [])]
-        await asyncio.gather(*(one.close(orderly=False) for one in clients))
+        for one in clients:
+            self._end(one, orderly=False)
+        await asyncio.gather(*self._ending)
 
     async def _post(self, exchange: Exchange, session: _HttpClient | None) -> None:
         body = await exchange.body()
@@ -101,9 +105,14 @@ class CommandFront:
         loop = asyncio.get_running_loop()
         if client.used == used_before and not client.is_busy:
             del self._sessions[session_key]
-            client.ending = loop.create_task(client.close(orderly=False))
+            self._end(client, orderly=False)
         else:
             loop.call_later(IDLE_SECONDS, self._look_at, session_key, client.used)
+
+    def _end(self, client: _HttpClient, *, orderly: bool) -> None:
+        task = asyncio.get_running_loop().create_task(client.close(orderly=orderly))
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
 
     async def _shared_clients(self) -> _SharedClients:
         async with self._starting:
@@ -126,7 +135,6 @@ class _HttpClient:
     ) -> None:
         self.relay = Relay(guard, command, self._to_client, say=say)
         self.used = 0
-        self.ending: asyncio.Task[None] | None = None
         self._headers = [(SESSION.encode(), session_key.encode())] if session_key else []
         self._waiting: OrderedDict[str, Exchange] = OrderedDict()
         self._tokens: dict[str, str] = {}
@@ -175,8 +183,10 @@ class _HttpClient:
         self._listening = None
 
     async def close(self, *, orderly: bool) -> None:
-        await self.relay.drain(client_reads=False)
-        await self.relay.close(orderly=orderly)
+        try:
+            await self.relay.drain(client_reads=False)
+        finally:
+            await self.relay.close(orderly=orderly)
         for exchange in [*self._waiting.values(), self._listening]:
             if exchange is not None:
                 await exchange.end()

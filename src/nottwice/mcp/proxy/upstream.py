@@ -58,9 +58,9 @@ class ServerProcess:
         return self._spoke
 
     async def start(self) -> None:
-        """Start the server. CommandFailed if that is not possible."""
+        """Start the server. CommandFailed if that is not possible, UpstreamGone after ``close``."""
         try:
-            self._process = await asyncio.create_subprocess_exec(
+            process = await asyncio.create_subprocess_exec(
                 *self._command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
             )
         except OSError as error:
@@ -68,8 +68,14 @@ class ServerProcess:
                 f"{self._command[0]!r} cannot be started: {error.strerror}.", 127
             ) from error
         self.starts += 1
-        self._started.append(self._process)
-        self._reading = asyncio.create_task(self._read(self._process))
+        self._started.append(process)
+        if self._closing:
+            # A call that needed the server again was made while this was closed.
+            await self._end(process)
+            getattr(process, "_transport").close()  # noqa: B009
+            raise UpstreamGone("the server is not started any more")
+        self._process = process
+        self._reading = asyncio.create_task(self._read(process))
 
     async def write(self, line: bytes) -> None:
         """Write a line to the server. UpstreamGone if its process has ended."""
