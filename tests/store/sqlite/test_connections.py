@@ -22,6 +22,7 @@ from nottwice.store.sqlite.connections import (
     primary_code,
     store_error,
 )
+from nottwice.store.sqlite.lost import Acknowledged
 from nottwice.store.sqlite.schema import bring_forward
 from nottwice.store.sqlite.store import SqliteStore
 from tests.store.abilities import python
@@ -41,7 +42,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def connections(path: Path) -> Iterator[SqliteConnections]:
-    opened = SqliteConnections(path, busy_seconds=0.05)
+    opened = SqliteConnections(path, busy_seconds=0.05, acknowledged=Acknowledged())
     yield opened
     opened.close()
 

@@ -14,7 +14,11 @@ import pytest
 
 # An agent that is stopped in the middle, at the point where a test takes its ledger away.
 AGENT = """
-import sys, nottwice as nt
+import os, sys, nottwice as nt
+from nottwice.store.machine import ofd
+
+if "NO_LOCKS" in os.environ:
+    ofd.SET = -1  # as on macOS
 
 @nt.tool("unsafe_on_replay")
 def send(number: int) -> int:
@@ -29,6 +33,9 @@ try:
             print("waits", flush=True)
             sys.stdin.readline()
             send(2)
+    if sys.argv[2:] == ["wait at the end"]:
+        print("waits", flush=True)
+        sys.stdin.readline()
 except nt.NottwiceError as error:
     print(type(error).__name__, error, flush=True)
 if sys.argv[2:] == ["wait"]:
@@ -37,6 +44,13 @@ if sys.argv[2:] == ["wait"]:
     except nt.NottwiceError as error:
         print("then", error, flush=True)
 """
+
+
+@pytest.fixture(params=["locks", "no locks"])
+def with_and_without_locks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without locks of its own, as on macOS, a process has only SQLite's."""
+    if request.param == "no locks":
+        monkeypatch.setenv("NO_LOCKS", "yes")
 
 
 def start(folder: Path, *words: str) -> subprocess.Popen[str]:
@@ -89,10 +103,12 @@ def test_commits_that_went_with_the_log_have_their_runs_held_for_a_person(tmp_pa
         )
 
 
+@pytest.mark.usefixtures("with_and_without_locks")
+@pytest.mark.parametrize("words", ["wait", "wait at the end"])
 def test_a_stale_process_writes_nothing_over_what_others_have_committed_since(
-    tmp_path: Path,
+    tmp_path: Path, words: str
 ) -> None:
-    agent = start(tmp_path, "r", "wait")
+    agent = start(tmp_path, "r", words)
     hear(agent, "sent 0", "sent 1", "waits")
     remove_log(tmp_path)
     assert run(tmp_path, "later") == ["sent 0", "sent 1"]
@@ -101,6 +117,19 @@ def test_a_stale_process_writes_nothing_over_what_others_have_committed_since(
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         query = "SELECT workflow_id FROM nottwice_runs WHERE status = 'completed'"
         assert connection.execute(query).fetchall() == [("later",)]
+
+
+@pytest.mark.usefixtures("with_and_without_locks")
+def test_a_process_that_only_ends_after_its_log_was_removed_has_its_runs_held(
+    tmp_path: Path,
+) -> None:
+    agent = start(tmp_path, "r", "wait at the end")
+    hear(agent, "sent 0", "sent 1", "waits")
+    remove_log(tmp_path)
+    assert agent.communicate("\n", timeout=120)[0] == ""
+    assert marks(tmp_path) == ["3 commits of a running process are missing"]
+    (line,) = run(tmp_path, "r")
+    assert line.startswith("RunBlocked")
 
 
 def test_no_run_is_held_if_nothing_is_missing(tmp_path: Path) -> None:

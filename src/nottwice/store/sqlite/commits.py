@@ -9,7 +9,6 @@ P110, P111.
 
 from __future__ import annotations
 
-import logging
 import os
 import sqlite3
 from collections.abc import Sequence
@@ -27,7 +26,7 @@ from nottwice.store.sqlite.connections import (
     primary_code,
     store_error,
 )
-from nottwice.store.sqlite.lost import Acknowledged, look_again
+from nottwice.store.sqlite.lost import Acknowledged, stop_using
 from nottwice.store.sqlite.quick import quick, write_quickly
 from nottwice.store.sqlite.statements import SQL
 from nottwice.store.statements import Statement
@@ -48,8 +47,6 @@ _NOTHING_IS_DURABLE = frozenset(
         sqlite3.SQLITE_TOOBIG,
     }
 )
-
-log = logging.getLogger("nottwice")
 
 
 class SqliteCommits:
@@ -96,7 +93,7 @@ class SqliteCommits:
         what_next = "Put the file back, or look up what happened before you run anything again."
         writer = self._connections.writer
         if replaced and writer.connection is not None:
-            what_next = self._look_again(writer.files)
+            what_next = stop_using(writer.files, self._acknowledged)
         text = (
             f"The ledger {self.location} was deleted or replaced while it was in use. Nothing was "
             f"written, and what this process has seen since is not on record. {what_next}"
@@ -110,16 +107,9 @@ class SqliteCommits:
         text = (
             f"The log of the ledger {self.location} was removed while this process wrote to it, so "
             "this commit may or may not be durable, and nottwice did not act on it. "
-            f"This process cannot use the ledger any more. {self._look_again(files)}"
+            f"This process cannot use the ledger any more. {stop_using(files, self._acknowledged)}"
         )
         return [CommitUnknown(text) for _ in commits]
-
-    def _look_again(self, files: sqlite_locks.LedgerFiles) -> str:
-        if not files.stale:
-            sqlite_locks.abandon(files)
-            files.found = look_again(self._path, self._acknowledged)
-            log.error("the files of ledger %s were removed. %s", self.location, files.found)
-        return files.found
 
     def _commit_in_turn(self, commits: Sequence[Commit]) -> Sequence[BaseException | None]:
         if len(commits) == 1:

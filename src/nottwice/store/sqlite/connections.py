@@ -22,6 +22,7 @@ from typing import Any
 
 from nottwice.errors import LedgerCorrupt, StoreError
 from nottwice.store.sqlite import locks
+from nottwice.store.sqlite.lost import Acknowledged, stop_using
 from nottwice.store.sqlite.schema import check_durable
 from nottwice.store.statements import Parameters
 
@@ -37,7 +38,8 @@ MOST_LOG_BYTES = 16 << 20
 class SqliteConnections:
     """Hands out connections; every use of one is inside ``with its.guard``."""
 
-    def __init__(self, path: Path, *, busy_seconds: float) -> None:
+    def __init__(self, path: Path, *, busy_seconds: float, acknowledged: Acknowledged) -> None:
+        """``acknowledged``: what is compared with the ledger if its files were removed."""
         if path in _torn:
             raise StoreError(
                 f"This process was forked while another thread was using {path}, and SQLite cannot "
@@ -46,7 +48,8 @@ class SqliteConnections:
             )
         self.path = path
         self._busy_seconds = busy_seconds
-        self.writer = Slot(busy_seconds)
+        self._acknowledged = acknowledged
+        self.writer = self._new_slot()
         self._idle: deque[Slot] = deque()
         self._readers: list[Slot] = []
         self._turns = itertools.count()
@@ -99,7 +102,7 @@ class SqliteConnections:
         """A connection for judging a file before anything is written to it."""
         # In a file without WAL, only a writer can undo what a dead writer left half done.
         can_read = not self.path.with_name(self.path.name + "-journal").exists()
-        slot = Slot(self._busy_seconds) if can_read else self.writer
+        slot = self._new_slot() if can_read else self.writer
         with slot.guard:
             connection = self.connect(slot)
             yield connection
@@ -134,7 +137,7 @@ class SqliteConnections:
             if len(self._readers) >= MOST_READERS:
                 # None is idle, so wait for the guard of one that is in use.
                 return self._read(self._readers[next(self._turns) % MOST_READERS], sql, parameters)
-            slot = Slot(self._busy_seconds)
+            slot = self._new_slot()
             self._readers.append(slot)
         try:
             return self._read(slot, sql, parameters)
@@ -192,6 +195,9 @@ class SqliteConnections:
     def slots(self) -> list[Slot]:
         return [self.writer, *self._readers]
 
+    def _new_slot(self) -> Slot:
+        return Slot(self._busy_seconds, self._acknowledged)
+
 
 class Slot:
     """A place for one connection, with the lock that its user takes."""
@@ -199,16 +205,18 @@ class Slot:
     files: locks.LedgerFiles
     """The files of the ledger, while there is a connection."""
 
-    def __init__(self, busy_seconds: float) -> None:
+    def __init__(self, busy_seconds: float, acknowledged: Acknowledged) -> None:
         self.busy_seconds = busy_seconds
+        self._acknowledged = acknowledged
         self.guard = threading.Lock()
         self.connection: sqlite3.Connection | None = None
         self.hold: locks.Hold | None = None
 
     def close(self) -> None:
         connection, self.connection = self.connection, None
-        if connection is not None and self.files.stale:
+        if connection is not None and (self.files.stale or not self.files.in_place()):
             # Closing it would write an old log over what others have committed since (P111).
+            stop_using(self.files, self._acknowledged)
             _leave_open(connection)
         elif connection is not None:
             with contextlib.suppress(sqlite3.Error):

@@ -14,6 +14,7 @@ copy: its runs are held until a person has accounted for it (P91).
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -24,10 +25,13 @@ from pathlib import Path
 from nottwice.model.call import CallIdentity, CallStatus
 from nottwice.model.run import RunRecord
 from nottwice.store.interface import Commit
+from nottwice.store.sqlite import locks
 from nottwice.store.tables import RUNS
 
 KEPT = 64
 LOOK_SECONDS = 60.0
+
+log = logging.getLogger("nottwice")
 
 
 class Acknowledged:
@@ -50,6 +54,9 @@ class Acknowledged:
                 if len(self._runs) > KEPT:
                     del self._runs[next(iter(self._runs))]
 
+    def __bool__(self) -> bool:
+        return bool(self._calls or self._runs)
+
     def as_text(self) -> str:
         """The last state of each, as a text for another process."""
         newest = {identity: (status, attempt_id) for identity, status, attempt_id in self._calls}
@@ -60,11 +67,22 @@ class Acknowledged:
         return json.dumps({"calls": calls, "runs": runs})
 
 
-def look_again(path: Path, acknowledged: Acknowledged) -> str:
-    """Have another process compare, and hold the runs if anything is missing.
+def stop_using(files: locks.LedgerFiles, acknowledged: Acknowledged) -> str:
+    """Use these files no more, and have the runs held if commits are missing.
 
-    Returns what it found, as a text. Durable: the mark, when it returns.
+    Returns what was found, as a text. Durable: the mark, when it returns.
     """
+    if not files.stale:
+        locks.abandon(files)
+        files.found = _look_again(files.path, acknowledged)
+        log.error("the files of ledger %s were removed. %s", files.path, files.found)
+    return files.found
+
+
+def _look_again(path: Path, acknowledged: Acknowledged) -> str:
+    """Have another process compare, and mark the ledger if anything is missing."""
+    if not acknowledged:
+        return "This process has committed nothing. Start it again."
     if not path.exists():
         return "The ledger no longer exists. Put it back, or restore it from a backup."
     words = [sys.executable, "-P", "-m", "nottwice.store.sqlite.compare", os.fspath(path)]

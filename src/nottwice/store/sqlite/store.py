@@ -143,7 +143,9 @@ class SqliteStore(whereabouts.OnDisk, SqliteCommits, SqlStore):
         if warning:
             log.warning(warning)
         self._create_file(create=create)
-        connections = SqliteConnections(self._path, busy_seconds=self._busy_seconds)
+        connections = SqliteConnections(
+            self._path, busy_seconds=self._busy_seconds, acknowledged=self._acknowledged
+        )
         try:
             self._lock = self._open(connections, create=create)
             # The caller reads next, and then does not have to wait for a connection.
@@ -207,6 +209,9 @@ class SqliteStore(whereabouts.OnDisk, SqliteCommits, SqlStore):
             connection = connections.connect(connections.writer)
             with connections.writer.files.turn(self._busy_seconds):
                 bring_forward(connection, self.location, alive=alive)
+                # The tables go into the file itself. Otherwise a new ledger without its log would
+                # be an empty file, and commits that went with the log would not be missed (P111).
+                connection.execute("PRAGMA wal_checkpoint").fetchone()
             connections.secure()
             check_durable(connection, self.location)
 
