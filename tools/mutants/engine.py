@@ -307,4 +307,29 @@ ENGINE: tuple[Mutant, ...] = (
         ),
         why="A result would be lost that another commit was to write.",
     ),
+    Mutant(
+        name="a forked child commits as its parent",
+        file="engine/session.py",
+        old=(
+            "        if self.pid != os.getpid():\n"
+            "            raise forked(self)\n"
+            "        if reviews:\n"
+        ),
+        new="        if reviews:\n",
+        tests=("tests/engine/test_session.py::test_a_forked_child_cannot_commit_as_its_parent",),
+        why="Two processes would write with the fence of one.",
+    ),
+    Mutant(
+        name="an attempt whose body still runs in this process counts as over",
+        file="engine/doubts/doubt.py",
+        old="    if row.attempt_id in living:\n",
+        new="    if row.attempt_id in ():\n",
+        tests=(
+            "tests/engine/test_attacks.py"
+            "::test_a_thread_whose_waiter_was_cancelled_is_not_taken_for_over",
+            "tests/engine/test_attacks.py"
+            "::test_a_thread_that_a_cancelled_async_tool_started_is_not_taken_for_over",
+        ),
+        why="A second attempt would be made while the first one takes effect.",
+    ),
 )

@@ -349,4 +349,59 @@ ON CONFLICT DO NOTHING
         ),
         why="A forged row would become believed.",
     ),
+    Mutant(
+        name="a log that was removed is not missed when its ledger is closed",
+        file="store/sqlite/connections.py",
+        old="(self.files.stale or not self.files.in_place()):\n",
+        new="self.files.stale:\n",
+        tests=(
+            "tests/store/sqlite/test_lost.py"
+            "::test_a_process_that_only_ends_after_its_log_was_removed_has_its_runs_held",
+        ),
+        why="Runs that went with the log would be done again.",
+    ),
+    Mutant(
+        name="a connection to files that are gone is closed",
+        file="store/sqlite/connections.py",
+        old="            _leave_open(connection)\n",
+        new="            connection.close()\n",
+        tests=(
+            "tests/store/sqlite/test_lost.py"
+            "::test_a_stale_process_writes_nothing_over_what_others_have_committed_since",
+        ),
+        why="An old log would be written over what others have committed since.",
+    ),
+    Mutant(
+        name="a process that closes a ledger believes that it is the last one",
+        file="store/sqlite/locks.py",
+        old="        alone = _set(self._ledger, fcntl.F_WRLCK, _SHARED)\n",
+        new="        alone = True\n",
+        tests=(
+            "tests/store/sqlite/test_locks.py"
+            "::test_a_process_that_closes_leaves_the_log_to_another_that_has_it_open",
+        ),
+        why="Another process would commit into a log that nobody can find.",
+    ),
+    Mutant(
+        name="a process that comes while the log is moved away is overlooked",
+        file="store/sqlite/locks.py",
+        old="        if self._is_alone(keep=True) and not os.fstat",
+        new="        if not os.fstat",
+        tests=(
+            "tests/store/sqlite/test_locks.py"
+            "::test_a_process_that_closes_leaves_the_log_to_another_that_has_it_open",
+        ),
+        why="Another process would commit into a log that nobody can find.",
+    ),
+    Mutant(
+        name="a query does not see that the log is being moved",
+        file="store/sqlite/locks.py",
+        old="        return seen[32:40] + seen[96:100] + seen[128:132]\n",
+        new="        return seen[32:40] + seen[96:100]\n",
+        tests=(
+            "tests/store/sqlite/test_locks.py"
+            "::test_a_query_sees_each_way_in_which_the_log_is_moved",
+        ),
+        why="A result could mix old pages with new ones.",
+    ),
 )

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -22,6 +22,7 @@ from nottwice.store.machine import ofd
 from nottwice.store.sqlite import locks as sqlite_locks
 from nottwice.store.sqlite.store import SqliteStore
 from tests.store.samples import NOW, note, noted
+from tests.tidy.source import ROOT
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="these locks are Linux's")
 
@@ -122,6 +123,59 @@ def test_the_last_one_leaves_one_file_that_holds_everything(path: Path) -> None:
     assert files_beside(path) == {"", ".holders"}
     with closing(sqlite3.connect(path.as_uri() + "?immutable=1", uri=True)) as other:
         assert other.execute("SELECT count(*) FROM nottwice_audit").fetchone() == (2,)
+
+
+# It has the ledger open, and commits when it is told.
+USER = """
+import sys
+from nottwice.store.sqlite.store import SqliteStore
+from tests.store.samples import NOW, note
+store = SqliteStore(sys.argv[1], now=NOW)
+print("has it", flush=True)
+sys.stdin.readline()
+store.commit(note(1))
+store.close()
+"""
+
+
+@pytest.mark.parametrize("opens", ["before", "meanwhile"])
+def test_a_process_that_closes_leaves_the_log_to_another_that_has_it_open(
+    path: Path, monkeypatch: pytest.MonkeyPatch, opens: str
+) -> None:
+    users: list[subprocess.Popen[str]] = []
+
+    def open_elsewhere() -> None:
+        words = [sys.executable, "-c", USER, str(path)]
+        pipe = subprocess.PIPE
+        user = subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True, cwd=ROOT)
+        users.append(user)
+        assert user.stdout is not None
+        assert user.stdout.readline() == "has it\n"
+
+    moved = sqlite_locks.LedgerFiles.turn
+
+    @contextmanager
+    def turn(self: sqlite_locks.LedgerFiles, wait_seconds: float) -> Iterator[None]:
+        """The turn in which the log is moved into the ledger; then another process comes."""
+        with moved(self, wait_seconds):
+            yield
+        open_elsewhere()
+
+    store = SqliteStore(path, now=NOW)
+    store.commit(note(0))
+    if opens == "before":
+        open_elsewhere()
+    else:
+        monkeypatch.setattr(sqlite_locks.LedgerFiles, "turn", turn)
+    store.close()
+    monkeypatch.undo()
+    (user,) = users
+    assert {"-wal", "-shm"} <= files_beside(path)
+    user.communicate("\n", timeout=60)
+    assert user.returncode == 0
+    again = SqliteStore(path, now=NOW)
+    assert noted(again) == [0, 1]
+    again.close()
 
 
 def test_a_process_that_ends_without_closing_anything_leaves_one_file_too(path: Path) -> None:
@@ -382,4 +436,22 @@ def test_a_query_under_whose_hands_the_log_was_moved_is_made_again(path: Path) -
     assert connections.read("SELECT move(2)", ()) == [(3,)]
     asked[0] = 0
     assert connections.read("SELECT move(3)", ()) == [(4,)]
+    store.close()
+
+
+@pytest.mark.parametrize("place", [32, 96, 128], ids=["salt", "moved", "being moved"])
+def test_a_query_sees_each_way_in_which_the_log_is_moved(path: Path, place: int) -> None:
+    store = SqliteStore(path, now=NOW)
+    store.commit(note(1))
+    files, hold = sqlite_locks.hold(path)
+    before = files.position()
+    # The places of https://www.sqlite.org/walformat.html, written as another process would.
+    index = os.open(f"{path}-shm", os.O_RDWR)
+    was = os.pread(index, 4, place)
+    os.pwrite(index, bytes(255 - each for each in was), place)
+    assert files.position() != before
+    os.pwrite(index, was, place)
+    assert files.position() == before
+    os.close(index)
+    hold.release()
     store.close()
