@@ -115,6 +115,15 @@ def test_a_command_in_an_error_text_is_completed_with_the_ledger(killed: Workpla
     assert f"--store {killed.store}" in result.stderr
 
 
+def test_a_command_that_needs_no_ledger_is_not_completed_with_one(
+    killed: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOTTWICE_KEY", "")
+    result = killed.cli("audit", "--verify")
+    assert "nottwice key" in result.stderr
+    assert "Add the ledger" not in result.stderr
+
+
 def test_a_wrong_command_line_ends_with_2() -> None:
     for words in (["shows"], ["show"], ["runs", "--state", "odd"], ["decide"]):
         assert CliRunner().invoke(main, words).exit_code == 2

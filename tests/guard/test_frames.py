@@ -97,6 +97,19 @@ def name_no_run(store: MemoryStore) -> None:
     nt.run("", store=store)
 
 
+def declare_a_graph(store: MemoryStore) -> None:
+    nt.Graph("frames", version="1")
+
+
+def declare_an_agent(store: MemoryStore) -> None:
+    nt.Agent("frames", version="1", provider=nt.providers.scripted([]))
+
+
+def read_the_clock_anywhere(store: MemoryStore) -> None:
+    with nt.run("clock", store=store):
+        nt.now()
+
+
 def resume_another_version(store: MemoryStore) -> None:
     for version in ("1.0.0", "2.0.0"):
         flow: nt.Graph[Any] = nt.Graph("frames", version=version)
@@ -124,6 +137,9 @@ def resume_another_version(store: MemoryStore) -> None:
         open_again,
         call_later,
         name_no_run,
+        declare_a_graph,
+        declare_an_agent,
+        read_the_clock_anywhere,
         resume_another_version,
     ],
     ids=lambda go: str(go.__name__),

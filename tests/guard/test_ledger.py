@@ -154,7 +154,12 @@ def test_a_folder_becomes_a_ledger_only_if_file_says_so(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("url", "path"),
-    [("sqlite:///x.db", "x.db"), ("sqlite:////abs/x.db", "/abs/x.db"), ("sqlite:x.db", "x.db")],
+    [
+        ("sqlite:///x.db", "x.db"),
+        ("sqlite:////abs/x.db", "/abs/x.db"),
+        ("sqlite:x.db", "x.db"),
+        ("sqlite+pysqlite:///x.db", "x.db"),
+    ],
 )
 def test_a_url_of_sqlite_is_refused_with_the_path_it_means(url: str, path: str) -> None:
     with pytest.raises(nt.errors.UsageError, match=f"Give the path: '{path}'"):

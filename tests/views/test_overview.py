@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,6 +20,8 @@ from nottwice.views.readiness import count_ready
 from nottwice.views.reviews import list_reviews
 from nottwice.views.runs import MOST_ROWS, show_runs
 from tests.cli.workplace import Workplace
+from tests.engine.doubts.test_reconcile import AFTER_THE_INTENT
+from tests.fakes import Host
 from tests.views.loads import Loads, many_runs
 
 
@@ -102,3 +104,35 @@ def test_many_queued_runs_take_no_more_statements_and_no_more_rows(
         with nt.Ledger(place) as ledger:
             found.append(queued(ledger, runs))
     assert found[0] == found[1]
+
+
+@nt.tool("unsafe_on_replay", volatile=("handler",))
+def overview_act(number: int, handler: Callable[[int], str] | None = None) -> str:
+    assert handler is not None
+    return handler(number)
+
+
+def test_a_call_in_doubt_without_a_review_is_not_called_nothing() -> None:
+    """Its body comes with the call, so only its caller can settle it."""
+    host = Host()
+    with host.process(dies_at=AFTER_THE_INTENT) as ledger, ledger.run("r"):
+        overview_act(1, handler=str)
+    with host.process() as ledger:
+        with ledger.run("r"):
+            pass
+        overview = look_over(ledger)
+    assert (overview.calls_in_doubt, overview.reviews["open"]) == (1, 0)
+    (hint,) = overview.hints
+    assert hint.reason == "1 call is in doubt until your program makes the same call again"
+
+
+def test_a_file_that_cannot_be_read_is_not_called_nothing(tmp_path: Path) -> None:
+    with nt.Ledger(f"file:{tmp_path / 'runs'}") as ledger:
+        with ledger.run("r"):
+            overview_act(1, handler=str)
+        (file,) = (tmp_path / "runs").glob("r*.json")
+        file.write_text("{")
+        overview = look_over(ledger)
+    assert len(overview.unreadable) == 1
+    (hint,) = overview.hints
+    assert hint.reason == "all runs but those of 1 file to repair or restore"

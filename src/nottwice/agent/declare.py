@@ -81,6 +81,7 @@ class Agent(Graph[RunState]):
 
     converses = True
 
+    @shows_one_frame
     def __init__(
         self,
         name: str,

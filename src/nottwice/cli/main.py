@@ -29,6 +29,8 @@ from nottwice.cli.inputs.settings import (
 from nottwice.cli.render.output import show_error, show_json, show_note
 from nottwice.errors import NoLedger, NottwiceError, RunBusy
 
+_WITHOUT_A_LEDGER = {"key", "demo"}
+"""Commands that an error may propose and that take no --store."""
 _PYTHON_ARGUMENT = re.compile(r"with \w+=\.\.\.")
 
 _EPILOG = """\b
@@ -137,7 +139,8 @@ def _report(error: Exception, settings: Settings) -> None:
     show_error(text)
     if isinstance(error, NoLedger) and settings.store is None:
         show_note("Your program creates one when it first opens a run. See: nottwice demo")
-    if settings.store is not None and "nottwice " in text and "--store" not in text:
+    named = set(re.findall(r"nottwice ([a-z]+)", text)) - _WITHOUT_A_LEDGER
+    if settings.store is not None and named and "--store" not in text:
         store = settings.commands().store_words()
         show_note(f"Add the ledger to that command:{store}")
     if settings.as_json:

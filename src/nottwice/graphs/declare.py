@@ -75,6 +75,7 @@ class Graph(Generic[S]):
     converses = False
     """Whether a new message continues a finished run, in the newest version."""
 
+    @shows_one_frame
     def __init__(
         self,
         name: str,

@@ -550,7 +550,7 @@ def _is_url(given: str | Path) -> bool:
 
 def refuse_url(text: str) -> None:
     """Refuse a URL where the path of a ledger is expected, and say what to write instead."""
-    if text.startswith("sqlite:"):
+    if _SQLITE_URL.match(text):
         raise UsageError(
             f"{text!r} is a URL, and a SQLite ledger is named by its path. Nothing was opened. "
             f"Give the path: {_path_in(text)!r}"
@@ -588,8 +588,10 @@ def local_path(given: str | Path) -> Path:
 
 def _path_in(url: str) -> str:
     """Return the path in a SQLite URL: three slashes before a relative path, four before others."""
-    path = re.sub(r"^sqlite:(///|//)?", "", url).partition("?")[0]
+    path = _SQLITE_URL.sub("", url, count=1).partition("?")[0]
     return path or DEFAULT_STORE
 
 
+# SQLAlchemy names a driver behind a plus sign.
+_SQLITE_URL = re.compile(r"sqlite(\+\w+)?:(///|//)?")
 _NOT = "Nothing was opened."

@@ -25,6 +25,7 @@ from nottwice.engine.session import Scope, current_attempt
 from nottwice.errors import NotPlainData, ResultNotKept, UsageError
 from nottwice.guard.arguments.binding import Signature
 from nottwice.guard.declare import call_async
+from nottwice.guard.frames import shows_one_frame
 from nottwice.guard.plain_data.codec import Codec, DoesNotFit
 from nottwice.guard.plain_data.results import MAX_RESULT_CHARACTERS
 from nottwice.guard.scopes import scope_of
@@ -37,18 +38,21 @@ from nottwice.model.tool import OWN_PREFIX, Tool
 T = TypeVar("T")
 
 
+@shows_one_frame
 def now(*, label: str | None = None) -> datetime:
     """The time in UTC, recorded: a resume gets the same time."""
     found: datetime = _value("nt.now", _NOW, label)
     return found
 
 
+@shows_one_frame
 def uuid(*, label: str | None = None) -> uuids.UUID:
     """A random UUID, recorded: a resume gets the same one."""
     found: uuids.UUID = _value("nt.uuid", _UUID, label)
     return found
 
 
+@shows_one_frame
 def random(*, label: str | None = None) -> float:
     """A random number from 0 to 1, recorded: a resume gets the same one."""
     found: float = _value("nt.random", _RANDOM, label)

@@ -110,17 +110,19 @@ def look_over(ledger: Ledger, commands: CommandLine | None = None) -> Overview:
         ),
         *_other_hints(states, failover, commands),
     ]
-    hints = hints or _quiet_hints(states, commands)
+    in_doubt = len(store.calls_in_doubt())
+    unreadable = tuple(store.unreadable()) if isinstance(store, ManyFiles) else ()
+    hints = hints or _quiet_hints(states, in_doubt, len(unreadable), commands)
     return Overview(
         ledger=ledger.location,
         runs={state: states[state] for state in STATES},
         reviews={"open": tally.open_reviews, "decided": tally.decided_reviews},
-        calls_in_doubt=len(store.calls_in_doubt()),
+        calls_in_doubt=in_doubt,
         waiting={kind: waiting[kind] for kind in (*(one.value for one in WaitKind), DECIDED)},
         next=tuple(hint.command for hint in hints),
         copied_at=moment(None if mark is None else mark.at),
         not_told=len(lost),
-        unreadable=tuple(store.unreadable()) if isinstance(store, ManyFiles) else (),
+        unreadable=unreadable,
         cases=cases,
         interrupted=interrupted,
         ready=ready,
@@ -174,13 +176,22 @@ def _other_hints(
     return found
 
 
-def _quiet_hints(states: Counter[str], commands: CommandLine | None) -> list[Hint]:
-    """What to look at when nothing needs a person."""
+def _quiet_hints(
+    states: Counter[str], in_doubt: int, unreadable: int, commands: CommandLine | None
+) -> list[Hint]:
+    """What to look at when no run needs a person."""
     line, failed = commands or CommandLine(), states[RunStatus.FAILED.value]
+    if unreadable:
+        files = "1 file" if unreadable == 1 else f"{unreadable} files"
+        return [Hint(line.command("runs"), f"all runs but those of {files} to repair or restore")]
     if failed:
         many = "1 run failed: run it" if failed == 1 else f"{failed} runs failed: run each"
         look = line.command(f"runs --state {RunStatus.FAILED.value}")
         return [Hint(look, f"{many} again when its cause is fixed")]
+    if in_doubt:
+        calls = "1 call is" if in_doubt == 1 else f"{in_doubt} calls are"
+        until = "until your program makes the same call again"
+        return [Hint(line.command("runs"), f"{calls} in doubt {until}")]
     return [Hint(line.command("runs"), "all runs; nothing needs you")]
 
 

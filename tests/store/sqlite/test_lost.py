@@ -170,3 +170,16 @@ def test_a_ledger_that_is_gone_takes_no_more_commits_and_is_not_created(
     said = agent.communicate("\n", timeout=120)[0].splitlines()
     assert said[0].startswith("StoreError The ledger")
     assert "deleted or replaced" in said[0]
+
+
+def test_a_program_whose_whole_ledger_was_deleted_ends_without_a_complaint(tmp_path: Path) -> None:
+    program = (
+        "import nottwice as nt, shutil\n"
+        "with nt.run('r', store='runs/agent.db'):\n"
+        "    nt.now(label='when')\n"
+        "shutil.rmtree('runs')\n"
+    )
+    (tmp_path / "runs").mkdir()
+    words = [sys.executable, "-c", program]
+    ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert (ended.stdout, ended.stderr) == ("", "")
