@@ -35,6 +35,22 @@ if __name__ == "__main__":
         print(send("ann"))
 """
 
+EXITS_IN_A_BLOCK = """
+import sys
+import nottwice as nt
+
+@nt.tool("pure")
+def look(x: int) -> int:
+    return x
+
+if __name__ == "__main__":
+    # The block is entered by hand, and never left.
+    nt.run("r", store=sys.argv[1], checkpoints="1h").__enter__()
+    for x in range(5):
+        look(x)
+    sys.exit(3)
+"""
+
 
 def test_a_pure_result_is_written_with_the_next_intent_and_is_durable_before_the_effect(
     host: Host,
@@ -289,6 +305,26 @@ def test_one_log_line_a_decision_and_no_id_can_forge_one(
         "'leave the run completed'",
     ]
     assert all("\n" not in line for line in lines)
+
+
+def test_a_process_that_exits_inside_a_block_commits_what_is_pending(tmp_path: Path) -> None:
+    script, ledger = tmp_path / "agent.py", tmp_path / "agent.db"
+    script.write_text(EXITS_IN_A_BLOCK, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, str(script), str(ledger)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert (done.returncode, done.stderr) == (3, "")
+    # The flush came before the store closed its files, so the last process removed the log.
+    assert not ledger.with_name("agent.db-wal").exists()
+    store = SqliteStore(ledger, now=0.0)
+    try:
+        assert len(list(store.calls("r"))) == 5
+    finally:
+        store.close()
 
 
 def test_a_forked_child_cannot_commit_as_its_parent(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from typing import Protocol
 
 from nottwice.engine.later import Later
 
+_later = Later(time.monotonic)
+
 
 class Clock(Protocol):
     """The engine's view of time. Durations are in seconds."""
@@ -25,13 +27,12 @@ class Clock(Protocol):
         """Return a random number from 0 to 1, for jitter."""
 
     def later(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call a function in another thread after about ``seconds``, if the process still runs."""
+        """Call a function in another thread after about ``seconds``, or sooner if the process
+        exits."""
 
 
 class SystemClock:
     """The real clock."""
-
-    _later: Later | None = None
 
     # This is called twice in every call, so it is the function itself without a wrapper.
     now = staticmethod(time.time)
@@ -46,6 +47,4 @@ class SystemClock:
         return random.random()
 
     def later(self, seconds: float, call: Callable[[], None]) -> None:
-        if self._later is None:
-            self._later = Later(time.monotonic)
-        self._later.after(seconds, call)
+        _later.after(seconds, call)

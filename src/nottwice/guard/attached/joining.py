@@ -256,5 +256,5 @@ def _renew_after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_renew_after_fork)
-# Registered after the one of engine/later.py, so this runs while commits are still possible.
+# Registered after the stores have registered their own end, so this runs before they close.
 atexit.register(release_all)
