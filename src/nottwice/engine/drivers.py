@@ -1,4 +1,4 @@
-"""Do what the engine asks for, sync and async. All I/O of the engine happens here.
+"""Do what the engine asks for, sync and async. All I/O of driving a run happens here.
 
 Tools are invoked here too. Cancelling a waiter never cancels the effect: the async driver runs each
 call in a separate task. A sync tool with a time limit runs in a non-daemon thread, so an attempt

@@ -398,8 +398,7 @@ class Session:
         try:
             with contextlib.closing(self._commit_pending(Commit(self.run_id, self.fence))) as asks:
                 for ask in asks:
-                    assert isinstance(ask, Write)
-                    self.store.commit(ask.commit)
+                    self.driver.answer(ask, self)
         except Exception as error:
             # An overtaken holder gets this error before its next call. Its pending writes are not
             # evidence: they say nothing about the world, and the new holder finds out itself

@@ -81,7 +81,7 @@ class Ledger(Hosting):
     ``NOTTWICE_KEY``, ``NOTTWICE_KEY_FILE``, or ``key_file`` under ``[tool.nottwice]`` in
     pyproject.toml. ``notify``: who is told of reviews and failures, ``nt.Notify(...)``; else
     ``[tool.nottwice.notify]`` in pyproject.toml; False: no one. ``clock`` replaces the real time,
-    in tests.
+    in tests. ``driver`` is internal, for replays: see docs/internals/engine.md.
     """
 
     @shows_one_frame
