@@ -412,9 +412,9 @@ class Session:
         """Return a unique id: random for this session, and counted within it."""
         return f"{self._lot}{next(self._attempts):08x}"
 
-    def tell_attempt(self, row: CallRow) -> None:
-        """Report the outcome of an attempt that was made here."""
-        seconds = max(0.0, (row.finished_at or self.clock.now()) - row.started_at)
+    def tell_attempt(self, row: CallRow, *, began: float) -> None:
+        """Report the outcome of an attempt that was made here. ``began``: when it was invoked."""
+        seconds = max(0.0, (row.finished_at or self.clock.now()) - began)
         ended = events.attempt_ended(self.store.location, row, seconds=seconds)
         if ended.error is not None:
             again = "" if ended.retry_in is None else f" again in {ended.retry_in:.3g} s"

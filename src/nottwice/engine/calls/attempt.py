@@ -88,9 +88,10 @@ def attempt(
         session.say(Action.RECORD_AND_RUN, intent)
 
     def record_late(outcome: Invoked) -> None:
-        drive(_record_late(session, tool, intent, outcome, mine), session)
+        drive(_record_late(session, tool, intent, outcome, mine, began=began), session)
 
     living.add(intent.attempt_id)
+    began = session.clock.now()
     outcome: Invoked = yield Fire(tool, *invocation, mine, record_late)
     if outcome.still_running:
         what = f"passed its time limit of {tool.time_limit_seconds:g} s"
@@ -105,7 +106,7 @@ def attempt(
     yield from _record(session, intent, row, outcome, closes_as=closes_as)
     mine.row = row
     if row.failure is not None or events.listeners:
-        session.tell_attempt(row)
+        session.tell_attempt(row, began=began)
     if outcome.interrupt is not None:
         raise outcome.interrupt
     if outcome.error is not None and is_interruption(outcome.error):
@@ -191,7 +192,13 @@ def _record(
 
 
 def _record_late(
-    session: Session, tool: Tool, intent: CallRow, outcome: Invoked, mine: InFlight
+    session: Session,
+    tool: Tool,
+    intent: CallRow,
+    outcome: Invoked,
+    mine: InFlight,
+    *,
+    began: float,
 ) -> Doing[None]:
     """Record an attempt that ended after its caller stopped waiting."""
     try:
@@ -199,7 +206,7 @@ def _record_late(
         session.say("record the late outcome", row)
         closes_as = None if row.status.in_doubt else "the late outcome"
         yield from _record(session, intent, row, outcome, closes_as=closes_as)
-        session.tell_attempt(row)
+        session.tell_attempt(row, began=began)
     finally:
         session.in_flight.leave(mine)
 

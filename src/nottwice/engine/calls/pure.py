@@ -57,7 +57,7 @@ def run_pure(
         row = failed_once_more(session, tool, intent, failure, failed=failed, now=now)
         if row.retry_at is None:
             break
-        session.tell_attempt(row)
+        session.tell_attempt(row, began=row.started_at)
         yield Pause(row.retry_at - now)
         began = session.clock.now()
         intent = intent._replace(attempt=intent.attempt + 1, started_at=began)
@@ -69,7 +69,7 @@ def run_pure(
         yield from session.flush_if_heavy()
     # Listeners hear of a reply that is durable only once it is.
     if row.failure is not None or events.listeners:
-        session.tell_attempt(row)
+        session.tell_attempt(row, began=row.started_at)
     return Attempted(row, outcome)
 
 
