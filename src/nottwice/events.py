@@ -31,6 +31,7 @@ from nottwice.engine.events import (
     StepReturned,
     listen,
 )
+from nottwice.engine.said import Said
 
 __all__ = [
     "AttemptBegan",
@@ -52,6 +53,7 @@ __all__ = [
     "RunOver",
     "RunReady",
     "RunReturned",
+    "Said",
     "StepBegan",
     "StepEnded",
     "StepReturned",

@@ -13,6 +13,7 @@ import pytest
 import nottwice as nt
 from nottwice.engine import events
 from nottwice.model.review import Verb
+from nottwice.store.interface import Commit
 from tests.fakes import Host
 
 
@@ -162,11 +163,12 @@ def test_a_ledger_tells_only_of_itself(tmp_path: Path) -> None:
     assert {event.run_id for event in heard} == {"ours"}
 
 
+@pytest.mark.parametrize("error", [OSError("no reader"), asyncio.CancelledError()], ids=repr)
 def test_a_listener_that_fails_harms_neither_the_run_nor_other_listeners(
-    host: Host, told: list[events.Event], caplog: pytest.LogCaptureFixture
+    host: Host, told: list[events.Event], caplog: pytest.LogCaptureFixture, error: BaseException
 ) -> None:
     def fail(event: events.Event) -> None:
-        raise OSError("there is no reader")
+        raise error
 
     stop = nt.events.listen(fail)
     heard: list[events.Event] = []
@@ -179,6 +181,84 @@ def test_a_listener_that_fails_harms_neither_the_run_nor_other_listeners(
         stop_last()
     assert heard == told
     assert "a listener failed with RunClaimed" in caplog.text
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)], ids=repr)
+def test_what_a_signal_raises_in_a_listener_ends_the_block_and_the_run_can_be_resumed(
+    host: Host, error: BaseException
+) -> None:
+    made: list[str] = []
+
+    @nt.tool("unsafe_on_replay")
+    def events_post(to: str) -> str:
+        made.append(to)
+        return "posted"
+
+    def interrupted(event: events.Event) -> None:
+        raise error
+
+    with host.process() as ledger:
+        stop = ledger.on(interrupted, kinds=[events.AttemptEnded])
+        with pytest.raises(type(error)), ledger.run("r"):
+            events_post("ann")
+        stop()
+        with ledger.run("r"):
+            assert events_post("ann") == "posted"
+    assert made == ["ann"]
+
+
+def test_a_commit_of_what_was_pending_is_told_too(host: Host, told: list[events.Event]) -> None:
+    @nt.tool("pure")
+    def events_read(x: int) -> int:
+        return x
+
+    with host.process() as ledger, ledger.run("r"):
+        events_read(1)
+        before = len(of_kind(told, events.CommitEnded))
+        host.clock.make_due()
+        assert len(of_kind(told, events.CommitEnded)) == before + 1
+
+
+def test_decisions_are_told_to_those_who_want_them(host: Host) -> None:
+    @nt.tool("pure")
+    def events_find(x: int) -> int:
+        return x
+
+    heard: list[events.Event] = []
+    others: list[events.Event] = []
+    with host.process() as ledger:
+        stop = ledger.on(heard.append, kinds=[nt.events.Said])
+        stop_others = ledger.on(others.append, kinds=[nt.events.RunOver])
+        with ledger.run("r"):
+            events_find(1)
+        stop()
+        stop_others()
+    assert [(one.tool, one.decision) for one in heard if isinstance(one, nt.events.Said)] == [
+        ("events_find", "run"),
+        (None, "leave the run completed"),
+    ]
+    assert [type(one) for one in others] == [events.RunOver]
+
+
+def test_the_time_of_an_attempt_is_the_time_of_its_tool(
+    host: Host, told: list[events.Event]
+) -> None:
+    @nt.tool("unsafe_on_replay")
+    def events_work(x: int) -> int:
+        host.clock.advance(2)
+        return x
+
+    with host.process() as ledger, ledger.run("r"):
+        usual = ledger.store.commit
+
+        def slowly(commit: Commit) -> None:
+            host.clock.advance(5)
+            usual(commit)
+
+        ledger.store.commit = slowly  # type: ignore[method-assign]
+        events_work(1)
+        ledger.store.commit = usual  # type: ignore[method-assign]
+    assert [one.seconds for one in of_kind(told, events.AttemptEnded)] == [2.0]
 
 
 def test_an_attempt_that_outlives_its_time_limit_is_in_doubt_until_it_ends(

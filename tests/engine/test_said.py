@@ -125,3 +125,36 @@ def test_a_record_that_cannot_be_built_disturbs_no_caller(
     # pytest keeps one handler for all tests, so its level must come back.
     monkeypatch.setattr(caplog.handler, "level", logging.CRITICAL)
     logging.getLogger("nottwice").warning("%d", "no number")
+
+
+class _Broken(logging.Handler):
+    """A handler that raises, which handlers must not do."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        raise OSError("the log is down")
+
+
+def test_a_log_handler_that_raises_harms_no_run(
+    host: Host, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @nt.tool("unsafe_on_replay")
+    def said_send(to: str) -> str:
+        return f"sent to {to}"
+
+    def fail(event: nt.events.Event) -> None:
+        raise OSError("no reader")
+
+    caplog.set_level(logging.INFO, "nottwice")
+    log, broken = logging.getLogger("nottwice"), _Broken()
+    log.addHandler(broken)
+    try:
+        with host.process() as ledger:
+            stop = ledger.on(fail)
+            with ledger.run("r"), nt.step("s"):
+                assert said_send("ann") == "sent to ann"
+            stop()
+        log.warning("any room writes this")
+    finally:
+        log.removeHandler(broken)
+    assert host.data.runs["r"].status.value == "completed"
+    assert "the log is down" in capsys.readouterr().err

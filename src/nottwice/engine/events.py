@@ -1,13 +1,14 @@
 """Tells listeners what happens in the ledgers of this process, as it happens.
 
-The log, the progress display of a command, telemetry and notifications are all listeners. Claims,
-releases and reviews are reported once they are durable. Without a listener, no event is built. If a
-listener fails, its error is logged and nothing else is affected.
+The progress display of a command, telemetry and notifications are listeners; the log is written by
+``said.py``. Claims, releases and reviews are reported once they are durable. Without a listener, no
+event is built. If a listener fails, its error is logged and nothing else is affected.
 Promise kept here: P210.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import inspect
 import logging
@@ -243,8 +244,9 @@ class CommitEnded(Event):
 Listener = Callable[[Event], None]
 listeners: tuple[_Listening, ...] = ()
 """If this is empty, no event is built. Every call reads it, so it is not a function."""
-hear_decisions = False
-"""Whether a listener wants every kind of event, and so the words of every decision (said.py)."""
+FAILURES = (Exception, asyncio.CancelledError)
+"""What a listener or a log handler raises by mistake. It awaits nothing, so it was not cancelled. A
+signal may raise ``KeyboardInterrupt`` or ``SystemExit`` in it, and these end the program."""
 _guard = threading.Lock()
 _silent: contextvars.ContextVar[bool] = contextvars.ContextVar("nottwice_silent", default=False)
 _IN_MEMORY = ":memory:"
@@ -254,7 +256,7 @@ class _Listening:
     """A listener, and the store and the kinds of events that it wants. None: all of them."""
 
     def __init__(
-        self, listener: Listener, of: Store | None, kinds: frozenset[type[Event]] | None
+        self, listener: Listener, of: Store | None, kinds: tuple[type[Event], ...] | None
     ) -> None:
         self.listener, self._of, self.kinds = listener, of, kinds
 
@@ -277,34 +279,33 @@ def listen(
     ``of``: only report what happens in this store. ``kinds``: only report these kinds of events,
     which costs less.
     """
-    global listeners, hear_decisions
+    global listeners
     if not callable(listener) or inspect.iscoroutinefunction(listener):
         raise UsageError(
             f"{listener!r} cannot listen. Nothing was changed. Pass a plain function that takes "
             "one event. It may put the event into a queue that async code reads."
         )
-    mine = _Listening(listener, of, None if kinds is None else frozenset(kinds))
+    mine = _Listening(listener, of, None if kinds is None else tuple(kinds))
     with _guard:
         listeners = (*listeners, mine)
-        hear_decisions = _any_wants_all()
 
     def stop() -> None:
-        global listeners, hear_decisions
+        global listeners
         with _guard:
             listeners = tuple(one for one in listeners if one is not mine)
-            hear_decisions = _any_wants_all()
 
     return stop
 
 
 def forget_listeners() -> None:
     """Remove all listeners."""
-    global listeners, hear_decisions
-    listeners, hear_decisions = (), False
+    global listeners
+    listeners = ()
 
 
-def _any_wants_all() -> bool:
-    return any(one.kinds is None for one in listeners)
+def any_wants(kind: type[Event]) -> bool:
+    """Whether some listener wants events of this kind."""
+    return any(one.kinds is None or issubclass(kind, one.kinds) for one in listeners)
 
 
 def silence_here() -> None:
@@ -316,13 +317,12 @@ def tell(event: Event, store: Store) -> None:
     """Report an event of a ledger to its listeners."""
     if _silent.get():
         return
-    kind = type(event)
     for one in listeners:
-        if (one.kinds is not None and kind not in one.kinds) or not one.wants(store):
+        if (one.kinds is not None and not isinstance(event, one.kinds)) or not one.wants(store):
             continue
         try:
             one.listener(event)
-        except Exception:
+        except FAILURES:
             log.exception("a listener failed with %s", type(event).__name__)
 
 

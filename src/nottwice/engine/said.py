@@ -1,8 +1,8 @@
 """What the engine writes to the log ``nottwice``: one line per decision (O1).
 
 Every message stays one printable line. No id, error or upstream text can forge a second line or
-control a terminal (P94). Code that shows progress or counts needs no parser: the log record carries
-the same as data, in its attribute ``said``.
+control a terminal (P94). A log handler that raises harms no run (P210). Code that shows progress or
+counts needs no parser: the log record carries the same as data, in its attribute ``said``.
 """
 
 from __future__ import annotations
@@ -35,6 +35,18 @@ class OneLine(logging.Filter):
 
 log = logging.getLogger("nottwice")
 log.addFilter(OneLine())
+
+
+def _call_handlers(record: logging.LogRecord) -> None:
+    """Pass a record to the handlers. If one raises, the error is printed, as logging does it."""
+    try:
+        type(log).callHandlers(log, record)
+    except events.FAILURES:
+        logging.Handler().handleError(record)
+
+
+# For the logger of all rooms, because no caller expects that a log line can fail.
+log.callHandlers = _call_handlers  # type: ignore[method-assign]
 
 # Messages about steps, as constants that handlers can compare with.
 BEGIN: Final = "begin the step"
@@ -84,7 +96,7 @@ class Said(Event):
 
 def is_heard() -> bool:
     """Whether anything listens. If not, messages are not even built."""
-    return log.isEnabledFor(logging.INFO) or events.hear_decisions
+    return log.isEnabledFor(logging.INFO) or events.any_wants(Said)
 
 
 def say(said: Said, store: Store) -> None:
