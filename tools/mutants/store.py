@@ -380,7 +380,7 @@ ON CONFLICT DO NOTHING
             "tests/store/sqlite/test_locks.py"
             "::test_a_process_that_closes_leaves_the_log_to_another_that_has_it_open",
         ),
-        why="Another process would commit into a log that nobody can find.",
+        why="Another process would commit into a log that no process can find.",
     ),
     Mutant(
         name="a process that comes while the log is moved away is overlooked",
@@ -391,7 +391,7 @@ ON CONFLICT DO NOTHING
             "tests/store/sqlite/test_locks.py"
             "::test_a_process_that_closes_leaves_the_log_to_another_that_has_it_open",
         ),
-        why="Another process would commit into a log that nobody can find.",
+        why="Another process would commit into a log that no process can find.",
     ),
     Mutant(
         name="a query does not see that the log is being moved",
