@@ -100,7 +100,6 @@ def test_a_budget_in_dollars_needs_a_price() -> None:
         {"context_tokens": 0},
         {"most_output_tokens": "many"},
         {"checkpoints": "often"},
-        {"cadence": "every_beat"},
         {"done_when": [lambda state: True]},
         {"done_when": "text"},
         {"done_when": [" "]},

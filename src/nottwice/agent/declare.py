@@ -104,9 +104,7 @@ class Agent(Graph[RunState]):
         give_up_after: Duration = "24h",
         time_limit: Duration | None = None,
         options: Mapping[str, Any] | None = None,
-        cadence: None = None,
     ) -> None:
-        _refuse_old_word(name, cadence)
         offered = list(tools)
         functions = [each for each in offered if not isinstance(each, Graph)]
         self.workers = tuple(each for each in offered if isinstance(each, Graph))
@@ -500,15 +498,6 @@ class _AsyncTwin:
 
     def fingerprint(self) -> Fingerprint:
         return self._agent.fingerprint()
-
-
-def _refuse_old_word(name: str, cadence: Any) -> None:
-    if cadence is not None:
-        same = "every_step" if cadence == "every_beat" else cadence
-        raise UsageError(
-            f"Agent {name!r} has cadence={cadence!r}. The option is checkpoints=, as for runs and "
-            f"graphs. Nothing happened. Write checkpoints={same!r}."
-        )
 
 
 def _checked_provider(name: str, provider: Any) -> Provider:

@@ -64,13 +64,3 @@ def test_words_say_how_long_something_waits_and_at_which_steps_it_does_not(
 ) -> None:
     assert read_cadence(words, what="A run") == means
     assert read_cadence(words, what="A run").is_on_exit is (words == "on_exit")
-
-
-def test_the_old_word_of_an_agent_is_answered_with_the_new_one() -> None:
-    with pytest.raises(nt.errors.UsageError, match=r"checkpoints='every_step'"):
-        nt.Agent(
-            "a",
-            version="1.0.0",
-            provider=nt.providers.scripted(["done"]),
-            cadence="every_beat",  # type: ignore[arg-type]
-        )
