@@ -1,7 +1,8 @@
 """How is a length of time written?
 
-As text with a unit, ``"30s"``, or as a timedelta. How long to wait before another attempt may also
-be a number of seconds or the text of a Retry-After header, because upstreams write it like that.
+As text with a unit, ``"30s"``, or as a timedelta. An option whose name ends with ``seconds`` also
+takes a number. How long to wait before another attempt may also be a number of seconds or the text
+of a Retry-After header, because upstreams write it like that.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import math
 import re
 from datetime import UTC, datetime, timedelta
 
+Duration = str | timedelta
+"""A duration: ``"24h"``, or a timedelta. A bare number would be read as hours and mean seconds."""
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
 _DURATION = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|min|m|h|d|w)\s*")
 # A fraction and a sign are outside the standard, but they are sent, and their meaning is plain.
@@ -17,7 +20,7 @@ _DURATION = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|min|m|h|d|w)\s*")
 _SECONDS = re.compile(r"[+-]?[0-9]{1,400}(\.[0-9]{1,400})?")
 
 
-def read_duration(given: str | timedelta) -> float | None:
+def read_duration(given: Duration) -> float | None:
     """Return the seconds of ``"30s"``, ``"24h"``, ``"7d"`` or a timedelta. Else None."""
     if isinstance(given, timedelta):
         return given.total_seconds()

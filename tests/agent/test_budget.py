@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -42,6 +43,7 @@ def taken(**given: Any) -> Taken:
         (Budget(turns=3), {"turns": 3}, "turns"),
         (Budget(seconds="1m"), {"seconds": 59.9}, None),
         (Budget(seconds=60), {"seconds": 60.0}, "seconds"),
+        (Budget(seconds=timedelta(minutes=1)), {"seconds": 60.0}, "seconds"),
         (Budget(repeats=3), {"repeats": 2}, None),
         (Budget(repeats=3), {"repeats": 3}, "repeats"),
     ],

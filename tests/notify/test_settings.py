@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -65,6 +66,13 @@ def test_what_cannot_work_is_refused_before_anything_is_sent(table: Any, said: s
         read_notify(table, where="pyproject.toml")
     assert said in str(caught.value)
     assert "password@" not in str(caught.value)
+
+
+@pytest.mark.parametrize("wrong", [3600, 1.5, True, None, timedelta(0)])
+def test_an_age_is_a_duration_as_everywhere_else(wrong: Any) -> None:
+    with pytest.raises(UsageError, match=r"old_after.*Nothing was sent"):
+        nt.Notify(command="true", old_after=wrong)
+    assert nt.Notify(command="true", old_after=timedelta(hours=2)).old_after_seconds() == 7200.0
 
 
 def test_secrets_come_from_the_environment_only() -> None:

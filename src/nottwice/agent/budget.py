@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
+from datetime import timedelta
 from typing import Any
 
 from nottwice.errors import UsageError
 from nottwice.model.asking.raises import NAMES, is_amount
 from nottwice.model.data.records import frozen_record
 from nottwice.model.data.shapes import checked, not_believed
-from nottwice.model.tool import parse_duration
+from nottwice.model.tool import Duration, parse_duration
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
@@ -26,20 +27,20 @@ class Budget:
 
     None: no limit. ``usd`` and ``tokens`` cover the run, all of its workers, and their workers.
     ``turns`` counts requests to the model since the user's last message, ``seconds`` the time
-    since then (a number or ``"15m"``), including waits for people. ``repeats``: how often the
-    model may ask for exactly the same in a row, or for the same few things in turn. ``workers``:
-    how many tasks the run and its workers may hand to other agents.
+    since then (a number, ``"15m"`` or a timedelta), including waits for people. ``repeats``: how
+    often the model may ask for exactly the same in a row, or for the same few things in turn.
+    ``workers``: how many tasks the run and its workers may hand to other agents.
     """
 
     usd: float | None = None
     tokens: int | None = None
     turns: int | None = 100
-    seconds: float | str | None = None
+    seconds: float | Duration | None = None
     repeats: int | None = 6
     workers: int | None = 50
 
     def __post_init__(self) -> None:
-        if isinstance(self.seconds, str):
+        if isinstance(self.seconds, str | timedelta):
             seconds = parse_duration(self.seconds, what="Budget: seconds")
             object.__setattr__(self, "seconds", seconds)
         for field in fields(self):

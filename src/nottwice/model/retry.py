@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from nottwice.durations import plain_seconds, read_duration
+from nottwice.durations import Duration, plain_seconds, read_duration
 from nottwice.errors import InvalidTool, UsageError
 from nottwice.model.data.records import frozen_record
 from nottwice.model.failure import Failure, FailureClass
@@ -22,7 +22,7 @@ class RetryPolicy:
 
     ``attempts`` counts the attempts that ended with an error, including the first. ``reissues``
     limits how often a call in doubt is sent again because its process died; then a person is asked.
-    A wait is a number of seconds or a duration, ``"500ms"``.
+    A wait is a number of seconds or a duration, ``"500ms"`` or a timedelta.
     """
 
     attempts: int = 4
@@ -40,10 +40,10 @@ class RetryPolicy:
             attempts: int = 4,
             *,
             reissues: int = 10,
-            first_seconds: float | str | timedelta = 0.5,
+            first_seconds: float | Duration = 0.5,
             factor: float = 2.0,
-            most_seconds: float | str | timedelta = 30.0,
-            most_retry_after_seconds: float | str | timedelta = 300.0,
+            most_seconds: float | Duration = 30.0,
+            most_retry_after_seconds: float | Duration = 300.0,
         ) -> None: ...
 
     def __post_init__(self) -> None:

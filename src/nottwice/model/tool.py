@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Literal
 
+from nottwice.durations import Duration as Duration
 from nottwice.durations import read_duration
 from nottwice.errors import InvalidTool, UsageError
 from nottwice.model.asking.answers import GivenAnswer
@@ -21,8 +22,6 @@ from nottwice.model.replay_class import ReplayClass
 from nottwice.model.retry import RetryPolicy
 from nottwice.model.review import Verb
 
-Duration = str | timedelta
-"""A duration: ``"24h"``, or a timedelta. A bare number would be read as hours and mean seconds."""
 Repeat = Literal["ask", "free", "never"]
 """What happens when a model wants to do exactly the same a second time."""
 OWN_PREFIX = "nottwice."

@@ -13,11 +13,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
-from nottwice.durations import read_duration
-from nottwice.errors import UsageError
+from nottwice.errors import InvalidTool, UsageError
 from nottwice.model.data.records import frozen_record
 from nottwice.model.runs.notices import REVIEW_DECIDED, REVIEW_OLD, REVIEW_OPENED, RUN_FAILED
-from nottwice.model.tool import Duration
+from nottwice.model.tool import Duration, parse_duration
 
 NotifyKind = Literal["review_opened", "review_old", "review_decided", "run_failed"]
 NOTIFIED_KINDS: tuple[NotifyKind, ...] = (
@@ -114,13 +113,10 @@ class Notify:
 
     def old_after_seconds(self) -> float:
         """How long a review is open before it is old."""
-        seconds = read_duration(self.old_after)
-        if seconds is None or seconds <= 0:
-            raise UsageError(
-                f"old_after={self.old_after!r} is not a duration. {_NOTHING} Write a number and a "
-                "unit, such as '1h'."
-            )
-        return seconds
+        try:
+            return parse_duration(self.old_after, what="old_after")
+        except InvalidTool as error:
+            raise UsageError(f"{error} {_NOTHING}") from None
 
     def command_words(self) -> tuple[str, ...]:
         """The program and its arguments; none, if it is a webhook."""
