@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from typing_extensions import TypedDict
 
 import nottwice as nt
 from nottwice.graphs.outcome import Outcome, marks, plain_outcome
@@ -58,6 +59,23 @@ def test_every_caller_gets_an_equal_outcome_and_a_separate_state(host: Host) -> 
     second.state["numbers"].append(2)
     with host.process() as ledger:
         assert flow.outcome("r", store=ledger) == first
+
+
+def test_a_state_that_the_new_type_cannot_hold_is_handed_out_as_it_is_stored(host: Host) -> None:
+    class Old(TypedDict):
+        order: int
+
+    class New(TypedDict):
+        order_id: int
+
+    old = graph(version="1.0.0", state=Old)
+    old.node(name="a")(lambda state: None)
+    run(host, old, {"order": 7})
+    new = graph(version="2.0.0", state=New)
+    new.node(name="a")(lambda state: None)
+    with host.process() as ledger:
+        assert new.outcome("r", store=ledger).state == {"order": 7}
+        assert new.load("r", store=ledger) == {"order": 7}
 
 
 def visit(node_id: str, status: StepStatus, ordinal: int, visits: int = 1) -> LastVisit:

@@ -263,9 +263,9 @@ class Graph(Generic[S]):
         return history.history(ledger_of(store, create=False).store, run_id)
 
     def load(self, run_id: str, version: int | None = None, *, store: AnyStore = None) -> S:
-        """Return the state of a version in its declared type, by default the newest."""
+        """Return the state of a version, by default the newest, as ``Outcome.state`` would."""
         image = history.load_whole(ledger_of(store, create=False).store, run_id, version)
-        state: S = self.state.hand_out(image["state"])
+        state: S = self.state.show(image["state"])
         return state
 
     def compare(self, run_id: str, one: int, other: int, *, store: AnyStore = None) -> list[Change]:

@@ -99,10 +99,19 @@ def test_a_run_is_told_as_plain_data(ledger: nt.Ledger) -> None:
     app.run("on-record", "done", {"order_id": 2})
     run = ledger.run_record("done")
     assert (run.id, run.status, run.graph) == ("done", "completed", "on-record@1.0.0")
+    assert run.version == "1.0.0"
     assert (run.input, run.opened, run.waits, run.failure) == ({"order_id": 2}, 1, (), None)
     assert run.started_at <= run.updated_at
     with pytest.raises(FrozenInstanceError):
         run.status = "failed"  # type: ignore[misc]
+
+
+def test_a_run_without_a_graph_has_the_version_that_it_was_given(ledger: nt.Ledger) -> None:
+    with ledger.run("versioned", version="1.2.0"), ledger.run("plain"):
+        pass
+    for run_id, version in (("versioned", "1.2.0"), ("plain", None)):
+        run = ledger.run_record(run_id)
+        assert (run.graph, run.version, run.input) == (None, version, None)
 
 
 def test_a_run_that_failed_says_why(ledger: nt.Ledger) -> None:

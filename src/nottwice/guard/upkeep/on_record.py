@@ -57,6 +57,8 @@ class RecordedRun:
     ``removed``. A run whose process was killed is still ``running`` on record."""
     graph: str | None
     """The graph that it is bound to, ``name@version``; None: it has none."""
+    version: str | None
+    """The version of its graph, or the ``version`` given to ``nt.run``; None: it has none."""
     started_at: float
     updated_at: float
     opened: int
@@ -178,14 +180,17 @@ def recorded_calls(store: Store, run_id: str) -> Iterator[RecordedCall]:
 
 
 def recorded_run(run: RunRecord, openings: Sequence[OpeningRecord] | None = None) -> RecordedRun:
+    # Without a graph, the stored input is only the version.
+    given = None if run.graph_id is None else run.input_json
     return RecordedRun(
         id=run.workflow_id,
         status=QUEUED if run.is_queued else run.status.value,
         graph=run.graph_id,
+        version=run.version,
         started_at=run.created_at,
         updated_at=run.updated_at,
         opened=run.epoch,
-        input=None if run.input_json is None else values.decode(run.input_json),
+        input=None if given is None else values.decode(given),
         waits=run.waits,
         failure=run.failure,
         parent=run.parent_id,
