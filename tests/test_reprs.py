@@ -59,6 +59,23 @@ def test_an_outcome_and_a_review_say_what_is_waited_for() -> None:
     assert repr(review) == f"<Review {review.review_id}: question, open, run 'r'>"
 
 
+def test_what_a_node_or_a_verify_hook_returns_reads_as_it_is_written() -> None:
+    assert repr(nt.goto("pay")) == "goto('pay')"
+    assert repr(nt.goto("pay", {"cents": 5})) == "goto('pay', {'cents': 5})"
+    assert repr(nt.happened(5)) == "happened(5)"
+    others = nt.did_not_happen(), nt.still_running(), nt.cannot_tell()
+    assert repr(others) == "(did_not_happen(), still_running(), cannot_tell())"
+
+
+def test_the_parts_of_a_ledger_and_of_a_run_say_what_they_are(tmp_path: Path) -> None:
+    with nt.Ledger(tmp_path / "agent.db") as ledger:
+        assert repr(ledger.store) == f"SqliteStore({str(tmp_path / 'agent.db')!r})"
+        assert repr((ledger.clock, ledger.driver)) == "(SystemClock(), UsualDriver())"
+    assert repr(nt.step("pay")) == "step('pay')"
+    assert repr(nt.step("pay", at=3)) == "step('pay', at=3)"
+    assert repr(scripted(["done"])) == "<scripted provider of 'scripted-1'>"
+
+
 def test_a_receipt_does_not_show_what_a_tool_returned() -> None:
     @nt.tool("unsafe_on_replay", name="reprs_token")
     def token() -> Annotated[str, nt.Secret]:

@@ -37,6 +37,9 @@ class SystemClock:
     # This is called twice in every call, so it is the function itself without a wrapper.
     now = staticmethod(time.time)
 
+    def __repr__(self) -> str:
+        return "SystemClock()"
+
     def pause(self, seconds: float) -> None:
         time.sleep(seconds)
 

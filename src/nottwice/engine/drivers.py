@@ -81,6 +81,9 @@ async def drive_async(doing: Doing[T], host: Host) -> T:
 class UsualDriver:
     """The driver that really performs each ask."""
 
+    def __repr__(self) -> str:
+        return "UsualDriver()"
+
     def answer(self, ask: Ask, host: Host) -> Any:
         match ask:
             case Write():

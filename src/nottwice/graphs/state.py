@@ -46,6 +46,10 @@ class Go:
     to: str
     update: Any = None
 
+    def __repr__(self) -> str:
+        update = "" if self.update is None else f", {self.update!r}"
+        return f"goto({self.to!r}{update})"
+
 
 def goto(to: str, update: Any = None) -> Go:
     """Return this from a node that both chooses the next node and changes the state."""

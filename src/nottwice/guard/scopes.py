@@ -62,6 +62,10 @@ class step(AbstractContextManager["step"], AbstractAsyncContextManager["step"]):
         self._token: contextvars.Token[Scope | None] | None = None
         self._scope: Scope | None = None
 
+    def __repr__(self) -> str:
+        at = "" if self.at is None else f", at={self.at!r}"
+        return f"step({self.name!r}{at})"
+
     def __enter__(self) -> step:
         scope = self._fresh_scope()
         return self._entered(drive(steps.open_step(scope, self.name, self.at), scope.session))

@@ -36,6 +36,17 @@ class Verification:
     answer: Answer
     result: Any = None
 
+    def __repr__(self) -> str:
+        match self.answer:
+            case Answer.HAPPENED:
+                return f"happened({self.result!r})"
+            case Answer.DID_NOT_HAPPEN:
+                return "did_not_happen()"
+            case Answer.STILL_RUNNING:
+                return "still_running()"
+            case Answer.UNKNOWN:
+                return "cannot_tell()"
+
     def payload(self, review_id: str, *, by: str, why: str) -> dict[str, Any]:
         """Return this as the answer of a person to a review, to be sent through a framework.
 

@@ -56,6 +56,9 @@ class StoreBase(Outbox):
     keeps_limits: bool = False
     """Whether ``acquire`` counts; see ``Store``."""
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.location!r})"
+
     # Primitives
 
     @abstractmethod

@@ -32,6 +32,9 @@ class ScriptedProvider:
         self._script = script if callable(script) else tuple(script)
         self._log = None if log is None else Path(log)
 
+    def __repr__(self) -> str:
+        return f"<scripted provider of {self.model!r}>"
+
     def complete(self, request: ModelRequest) -> ModelReply:
         """Return the reply of this turn, in any process and however often it is asked."""
         turn = request.turn

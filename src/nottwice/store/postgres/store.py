@@ -100,9 +100,6 @@ class PostgresStore(SqlStore):
         log.info("ledger opened at %s", self.location)
         log.info(self._sealing.describe())
 
-    def __repr__(self) -> str:
-        return f"PostgresStore({self.location!r})"
-
     def commit(self, commit: Commit) -> None:
         self._in_this_process()
         self._shared.commit(commit)
