@@ -166,9 +166,9 @@ class Sender:
     def _send_singles(self, singles: Sequence[NoticeRecord], report: SendReport) -> None:
         since = self._clock.now() - _MINUTE
         settled = self._store.settled_notices(since=since, kinds=self._kinds)
-        recent = sum(
-            one.problem is None and not (one.leased_by or "").startswith(_MOOT) for one in settled
-        )
+        # What was taken together was one message.
+        takings = {one.leased_by or "" for one in settled if one.problem is None}
+        recent = sum(not by.startswith(_MOOT) for by in takings)
         if recent + len(singles) <= MOST_IN_A_MINUTE:
             for notice in singles:
                 self._send_single(notice, report)
