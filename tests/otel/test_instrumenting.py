@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 
@@ -88,6 +89,26 @@ def test_all_ledgers_of_a_process_are_reported_if_none_is_named(
         with nt.run(name, store=tmp_path / f"{name}.db"):
             mail("ann")
     assert len(telemetry.spans("nottwice.run")) == 2
+
+
+@pytest.mark.parametrize("first_is_for_all", [False, True])
+@pytest.mark.parametrize("second_is_for_all", [False, True])
+def test_the_same_is_not_reported_twice(
+    first_is_for_all: bool, second_is_for_all: bool, ledger: nt.Ledger
+) -> None:
+    spans = {"tracer_provider": TracerProvider(), "metrics": False}
+    named = [None if is_for_all else ledger for is_for_all in (first_is_for_all, second_is_for_all)]
+    stop = nt.otel.instrument(named[0], **spans)
+    with pytest.raises(nt.errors.UsageError, match="already reports the spans"):
+        nt.otel.instrument(named[1], **spans)
+    others = [
+        nt.otel.instrument(named[1], tracer_provider=TracerProvider(), metrics=False),
+        nt.otel.instrument(named[1], spans=False, meter_provider=MeterProvider()),
+    ]
+    stop()
+    others.append(nt.otel.instrument(named[1], **spans))
+    for end in others:
+        end()
 
 
 def test_spans_and_metrics_can_be_left_out(tmp_path: Path, telemetry: Telemetry) -> None:

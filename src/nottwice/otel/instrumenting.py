@@ -5,7 +5,8 @@ Spans and metrics are listeners, and a listener that fails is only logged. Promi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import threading
+from collections.abc import Callable, Collection, Sequence
 
 from opentelemetry import metrics, trace
 
@@ -13,11 +14,32 @@ from nottwice.engine.events import Event, Listener, listen
 from nottwice.errors import UsageError
 from nottwice.guard.ledger import AnyStore, Ledger, ledger_of
 from nottwice.metrics.measuring import MEASURED
+from nottwice.model.data.records import frozen_record
 from nottwice.otel.content import KINDS, Content
 from nottwice.otel.meters import Meters, observe
 from nottwice.otel.spans import TRACED, Spans
+from nottwice.store.interface import Store
 
 SCOPE = "nottwice"
+
+
+@frozen_record(frozen=True, slots=True, eq=False)
+class _Reporting:
+    """What one call of ``instrument`` reports."""
+
+    what: str
+    store: Store | None
+    """The ledger's store; None: all ledgers of this process."""
+    provider: object
+
+    def doubles(self, other: _Reporting) -> bool:
+        """Whether both would report the same to the same provider."""
+        same_store = self.store is other.store or None in (self.store, other.store)
+        return same_store and self.what == other.what and self.provider is other.provider
+
+
+_under_way: list[_Reporting] = []
+_guard = threading.Lock()
 
 
 def instrument(
@@ -36,7 +58,8 @@ def instrument(
     report how that ledger is, its open reviews and its runs; let exactly one process do it.
     ``content``: what spans also show of a call: ``"arguments"``, ``"results"``, ``"keys"`` and
     ``"errors"`` (their messages). None of it is shown otherwise, and secrets never are. Providers:
-    None means those that are set globally.
+    None means those that are set globally. Raises UsageError if the same is already reported to the
+    same provider.
     """
     wanted = _read_content(content)
     one = None if ledger is None else ledger_of(ledger, create=True)
@@ -45,7 +68,15 @@ def instrument(
             "gauges=True reports how a ledger is, and no ledger is named. Nothing was changed. "
             "Name it: nottwice.otel.instrument(ledger, gauges=True)"
         )
-    ends: list[Callable[[], None]] = []
+    asked = (
+        ("spans", spans, tracer_provider),
+        ("metrics", metrics, meter_provider),
+        ("gauges", gauges, meter_provider),
+    )
+    store = None if one is None else one.store
+    mine = [_Reporting(what, store, provider) for what, is_on, provider in asked if is_on]
+    _begin(mine)
+    ends: list[Callable[[], None]] = [lambda: _end(mine)]
     if spans:
         tracer = trace.get_tracer(SCOPE, tracer_provider=tracer_provider)
         ends.append(_listen(Spans(tracer, wanted), one, TRACED))
@@ -61,6 +92,24 @@ def instrument(
             end()
 
     return stop
+
+
+def _begin(mine: Sequence[_Reporting]) -> None:
+    """Note what is reported from now on. Every span would be there twice if it were again."""
+    with _guard:
+        again = {new.what for new in mine for old in _under_way if new.doubles(old)}
+        if again:
+            raise UsageError(
+                f"instrument already reports the {' and '.join(sorted(again))} of this ledger or "
+                "of all ledgers, and each would be counted twice. Nothing was changed. Call it "
+                "once, or first call what it returned."
+            )
+        _under_way.extend(mine)
+
+
+def _end(mine: Sequence[_Reporting]) -> None:
+    with _guard:
+        _under_way[:] = [one for one in _under_way if one not in mine]
 
 
 def _listen(
