@@ -43,6 +43,26 @@ def test_metrics_and_health_are_answered_and_nothing_else(ledger: nt.Ledger) -> 
         get(address)
 
 
+def test_a_name_that_another_site_made_lead_here_is_not_answered(ledger: nt.Ledger) -> None:
+    def status(host: str) -> int:
+        request = urllib.request.Request(address, headers={"Host": host})
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code
+
+    place = ("127.0.0.1", 0)
+    with answering(place, nt.metrics.Figures(), ledger, hosts=["Worker.example"]) as address:
+        for host in ("localhost:1", "LOCALHOST", "127.0.0.1", "[::1]:9464", "worker.example:9464"):
+            assert status(host) == 200, host
+        for host in ("evil.com", "evil.com:9464", "127.0.0.1.evil.com", "localhost.evil.com", "x"):
+            assert status(host) == 421, host
+        address = address.replace("/metrics", "/healthz")
+        assert status("evil.com") == 421
+
+
 def test_a_ledger_that_cannot_be_read_is_told(
     ledger: nt.Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:

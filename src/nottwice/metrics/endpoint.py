@@ -1,8 +1,9 @@
 """How does a process that serves no pages answer ``/metrics`` and ``/healthz``?
 
 A thread of its own answers, with Python's own HTTP server. It answers with figures and names of
-tools, and takes nothing. Only this machine can reach it, unless an address is named. Promise kept
-here: P343.
+tools, and takes nothing. Only this machine can reach it, unless an address is named, and only under
+an address or a name of its own: a page of another site that makes its own name lead here learns
+nothing. Promise kept here: P343.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from __future__ import annotations
 import contextlib
 import http.server
 import ipaddress
+import re
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 from nottwice.errors import NottwiceError, UsageError
@@ -23,6 +25,7 @@ from nottwice.metrics.figures import Figures
 LOOPBACK = "127.0.0.1"
 TEXT = "text/plain; charset=utf-8"
 _PATIENCE_SECONDS = 10.0
+_WRONG_NAME = "This server does not answer to that name. Start it with --metrics-host NAME.\n"
 
 
 class MetricsAnswer(NamedTuple):
@@ -60,15 +63,20 @@ def read_place(text: str) -> tuple[str, int]:
 
 
 @contextlib.contextmanager
-def answering(place: tuple[str, int], figures: Figures, ledger: Ledger) -> Iterator[str]:
-    """Answer until the block ends. It gets the address of ``/metrics``."""
+def answering(
+    place: tuple[str, int], figures: Figures, ledger: Ledger, *, hosts: Collection[str] = ()
+) -> Iterator[str]:
+    """Answer until the block ends. It gets the address of ``/metrics``.
+
+    ``hosts``: the names under which other machines ask.
+    """
 
     def metrics() -> MetricsAnswer:
         return MetricsAnswer(200, CONTENT_TYPE, figures.text())
 
     pages = {"/metrics": metrics, "/healthz": lambda: health(ledger)}
     try:
-        server = _server(place, pages)
+        server = _server(place, pages, {"localhost", *map(str.lower, hosts)})
     except OSError as error:
         raise UsageError(
             f"{place[0]}:{place[1]} cannot be used: {error.strerror or error}. Nothing was "
@@ -85,8 +93,20 @@ def answering(place: tuple[str, int], figures: Figures, ledger: Ledger) -> Itera
         thread.join()
 
 
+def _leads_here(host: str, names: Collection[str]) -> bool:
+    """Whether a Host header names this server. No other site can own an address."""
+    name = re.sub(r":[0-9]*$", "", host.strip().lower())
+    if name in names:
+        return True
+    try:
+        ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True
+
+
 def _server(
-    place: tuple[str, int], pages: dict[str, Callable[[], MetricsAnswer]]
+    place: tuple[str, int], pages: dict[str, Callable[[], MetricsAnswer]], names: Collection[str]
 ) -> http.server.ThreadingHTTPServer:
     class Handler(http.server.BaseHTTPRequestHandler):
         timeout = _PATIENCE_SECONDS
@@ -94,7 +114,9 @@ def _server(
 
         def do_GET(self) -> None:
             page = pages.get(self.path.partition("?")[0])
-            if page is None:
+            if not _leads_here(self.headers.get("host", ""), names):
+                found = MetricsAnswer(421, TEXT, _WRONG_NAME)
+            elif page is None:
                 found = MetricsAnswer(404, TEXT, "There are /metrics and /healthz.\n")
             else:
                 try:

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from types import FrameType
 
 import click
@@ -69,6 +69,13 @@ _ASK_AGAIN_SECONDS = 3.0
     "ADDRESS:PORT.",
 )
 @click.option(
+    "--metrics-host",
+    "metrics_hosts",
+    metavar="NAME",
+    multiple=True,
+    help="With --metrics: a name under which other machines ask; can be given several times.",
+)
+@click.option(
     "--ledger-metrics",
     is_flag=True,
     help="With --metrics: also how the ledger is. Only one process should say it.",
@@ -86,6 +93,7 @@ def worker(
     drain: str,
     undeployable_after: str,
     metrics_at: str | None,
+    metrics_hosts: tuple[str, ...],
     ledger_metrics: bool,
     log_json: bool,
     quiet: bool,
@@ -122,7 +130,8 @@ def worker(
       nottwice worker --until-idle --json
       nottwice worker --metrics 9464 --log-json 2>> worker.log
     """
-    place = _metrics_place(metrics_at, ledger_metrics=ledger_metrics)
+    more = {"--metrics-host": metrics_hosts, "--ledger-metrics": ledger_metrics}
+    place = _metrics_place(metrics_at, more)
     deployed = need_app(settings, what_for="worker")
     with _ledger_when_there(settings, deployed.app) as ledger:
         try:
@@ -136,7 +145,7 @@ def worker(
             raise click.UsageError(str(error)) from None
         logs = json_log() if log_json else contextlib.nullcontext()
         telling = notifying(ledger, deployed.app.notify)
-        told = _measured(place, ledger, gauges=ledger_metrics)
+        told = _measured(place, ledger, hosts=metrics_hosts, gauges=ledger_metrics)
         with logs, telling, told, _stopped_by_signals(work), _shown(work, quiet=quiet or log_json):
             with output_to_stderr():
                 tally = work.run(until_idle=until_idle)
@@ -178,19 +187,22 @@ def _ledger_when_there(settings: Settings, app: App) -> Ledger:
         clock.pause(_ASK_AGAIN_SECONDS)
 
 
-def _metrics_place(given: str | None, *, ledger_metrics: bool) -> tuple[str, int] | None:
+def _metrics_place(given: str | None, more: Mapping[str, object]) -> tuple[str, int] | None:
     if given is not None:
         # Only here and below: most workers need no HTTP server.
         from nottwice.metrics.endpoint import read_place
 
         return read_place(given)
-    if ledger_metrics:
-        raise click.UsageError("--ledger-metrics adds to --metrics PORT, which is not given.")
+    for option, value in more.items():
+        if value:
+            raise click.UsageError(f"{option} adds to --metrics PORT, which is not given.")
     return None
 
 
 @contextlib.contextmanager
-def _measured(place: tuple[str, int] | None, ledger: Ledger, *, gauges: bool) -> Iterator[None]:
+def _measured(
+    place: tuple[str, int] | None, ledger: Ledger, *, hosts: Sequence[str], gauges: bool
+) -> Iterator[None]:
     """Answer /metrics and /healthz while the worker works."""
     if place is None:
         yield
@@ -200,7 +212,7 @@ def _measured(place: tuple[str, int] | None, ledger: Ledger, *, gauges: bool) ->
 
     figures = count(ledger, gauges=gauges)
     try:
-        with answering(place, figures, ledger) as address:
+        with answering(place, figures, ledger, hosts=hosts) as address:
             show_note(f"Metrics: {address}")
             yield
     finally:
