@@ -34,9 +34,10 @@ INTRODUCTION = """\
 `talk`, `worker`, `crash` and `check --smoke` run your tools, and only `run` and `worker` create a
 ledger.
 
-On a terminal it prints tables, in a pipe plain lines that are never cut; `--json` prints exactly
-one JSON document to stdout, in pure ASCII, and its fields are only ever added to. Notes and errors
-go to stderr. What runs, tools and people wrote is shown with every control character escaped.
+On a terminal it prints tables without their empty columns. In a pipe it prints plain lines that are
+never cut, always with the same columns. For scripts, `--json` prints exactly one JSON document to
+stdout, in pure ASCII, and its fields are only ever added to. Notes and errors go to stderr. What
+runs, tools and people wrote is shown with every control character escaped.
 
 An id can be shortened to a prefix that only one has. What `NOTTWICE_STORE` and the options do
 not say is taken from the `pyproject.toml` of this folder or of one above it:

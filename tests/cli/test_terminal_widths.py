@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
+import nottwice as nt
 from nottwice.cli.commands import COMMANDS
-from tests.cli.workplace import Workplace, copy_workplace
+from tests.cli.workplace import Workplace, copy_workplace, make_workplace
 
 SEPARATOR = "\x1e"
 # One process types all lines, because starting one takes its time.
@@ -151,6 +152,39 @@ def test_commands_about_tools_fit(killed: Workplace, tmp_path: Path, width: int)
 @pytest.mark.parametrize("width", [80, 120, 200])
 def test_commands_about_graphs_fit(graph_runs: Workplace, tmp_path: Path, width: int) -> None:
     assert_fits(graph_runs, tmp_path, OF_GRAPHS, width)
+
+
+@nt.tool(
+    "unsafe_on_replay", name="widths_refund", look="https://pay.example.com/refunds?order={order}"
+)
+def refund(order: str) -> None:
+    raise TimeoutError("no answer")
+
+
+def test_ids_and_urls_that_are_wider_than_the_terminal_stay_whole(tmp_path: Path) -> None:
+    place = make_workplace(tmp_path / "place")
+    waiting, doubtful, failed = (f"{kind}-" + "0123456789" * 8 for kind in ("ask", "doubt", "fail"))
+    with nt.Ledger(place.store) as ledger:
+        with pytest.raises(nt.errors.QuestionOpen), ledger.run(waiting):
+            nt.ask("Refund?", label="refund")
+        with pytest.raises(nt.errors.ReplayUnsafeError), ledger.run(doubtful):
+            refund(doubtful)
+        with pytest.raises(ValueError, match="the text"), ledger.run(failed):
+            raise ValueError("the text of an error that needs the room")
+        (asked, doubted) = (ledger.run_record(run).waits[0].subject for run in (waiting, doubtful))
+    (place.folder / "pyproject.toml").write_text('[tool.nottwice]\nstore = "agent.db"\n')
+    lines = ("", "runs", "runs --state failed", "reviews", f"show {waiting}", f"show {doubtful}")
+    found = type_lines(place, lines, width=80)
+    status, runs, failures, reviews, shown, in_doubt = ("\n".join(found[line]) for line in lines)
+    for text in (runs, reviews):
+        for one in (waiting, doubtful, asked, doubted):
+            assert one in text
+    assert waiting in status
+    assert f"review {asked}" in shown
+    assert f"https://pay.example.com/refunds?order={doubtful}" in in_doubt
+    heading, row = failures.splitlines()[:2]
+    assert heading.split()[:2] == ["run", "waits"]
+    assert failed in row
 
 
 def test_no_command_is_forgotten() -> None:

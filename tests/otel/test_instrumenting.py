@@ -96,7 +96,7 @@ def test_all_ledgers_of_a_process_are_reported_if_none_is_named(
 def test_the_same_is_not_reported_twice(
     first_is_for_all: bool, second_is_for_all: bool, ledger: nt.Ledger
 ) -> None:
-    spans = {"tracer_provider": TracerProvider(), "metrics": False}
+    spans: dict[str, Any] = {"tracer_provider": TracerProvider(), "metrics": False}
     named = [None if is_for_all else ledger for is_for_all in (first_is_for_all, second_is_for_all)]
     stop = nt.otel.instrument(named[0], **spans)
     with pytest.raises(nt.errors.UsageError, match="already reports the spans"):

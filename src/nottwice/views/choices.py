@@ -19,7 +19,7 @@ from nottwice.views.resuming import Resumption, who_resumes
 from nottwice.views.reviews import CaseView, ReviewChoice, look_at
 from nottwice.views.runs import RunView, view_of
 from nottwice.views.shape import LEDGER, Timestamp
-from nottwice.views.text import shorten
+from nottwice.views.text import safe, shorten
 
 _LABELS = {
     Verb.HAPPENED.value: "It happened",
@@ -121,12 +121,12 @@ def result_form(case: CaseView) -> FormView:
 
 def blocks_text(blocks: bool, run: RunView, children: int) -> str:
     """What waits for a review, in words."""
-    name = shorten(run.run_id, 80)
+    name = safe(run.run_id)
     text = f"every new effect of {name}" if blocks else f"only the code of {name} that asked"
     if blocks and children:
         text += f", which has {children} child run{'s' if children > 1 else ''}"
     if run.parent is not None:
-        text += f"; and {shorten(run.parent, 80)}, which waits for it"
+        text += f"; and {safe(run.parent)}, which waits for it"
     return text
 
 
@@ -218,7 +218,7 @@ def _accepted(kind: ReviewKind) -> str:
 
 def _abort_text(store: Store, case: CaseView, children: int) -> str:
     run_id = case.review.run_id
-    name, done = shorten(run_id, 80), store.count_calls(run_id)
+    name, done = safe(run_id), store.count_calls(run_id)
     also = f", and so do its {children} child runs" if children else ""
     stay = "1 call of it stays" if done == 1 else f"{done} calls of it stay"
     return f"Nothing is called. {name} ends for good{also}. {stay} on record; nothing is undone."

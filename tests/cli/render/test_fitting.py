@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from nottwice.cli.render import output
-from nottwice.cli.render.fitting import GAP, LEAST, fit
+from nottwice.cli.render.fitting import GAP, LEAST, FittedColumn, fit, lines_of, wrap_words
 from tests.cli.workplace import Workplace
 
 COLUMNS = ("run", "state", "graph", "about", "age")
@@ -48,6 +48,24 @@ def test_a_modest_column_leaves_its_room_to_the_others() -> None:
     found = shown(80, row(graph="short@1.0.0", about="a" * 90))
     assert found["graph"] == len("short@1.0.0")
     assert sum(found.values()) + GAP * (len(found) - 1) == 80
+
+
+def test_a_column_that_begins_with_an_id_stays_wide_enough_for_it() -> None:
+    found = shown(80, row("t" * 70, about="review d6ee0f12"), least={"about": 15})
+    assert found["about"] == 15
+
+
+def test_a_text_is_broken_between_words_and_a_longer_word_stays_whole() -> None:
+    url = "https://example.com/" + "a" * 30
+    assert wrap_words(f"  check at {url} or not", 12) == ["  check at", url, "or not"]
+    assert wrap_words("日本 日本 日本", 9) == ["日本 日本", "日本"]
+    assert wrap_words("", 9) == [""]
+    assert wrap_words('{"id":"abcd","words":[1,2]}', 9) == ['{"id":"abcd",', '"words":[1,2]}']
+    columns = [FittedColumn(0, 4, wraps=False), FittedColumn(1, 12, wraps=True)]
+    told = ["".join(parts).rstrip() for parts in lines_of(["done", f"check {url}"], columns)]
+    assert told == ["done  check", f"      {url}"]
+    (cut,) = lines_of(["done", "abc"], [FittedColumn(0, 3, wraps=False), columns[1]])
+    assert "".join(cut).rstrip() == "do…  abc"
 
 
 def test_columns_are_spared_one_after_the_other() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 import click
 
@@ -10,15 +11,14 @@ from nottwice.cli.inputs.completing import run_ids
 from nottwice.cli.inputs.deployed import ledger_for, named_ledger, need_app
 from nottwice.cli.inputs.options import all_option
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
-from nottwice.cli.render.output import show_command, show_json, show_line, show_table
+from nottwice.cli.render.output import cell_width, show_command, show_json, show_line, show_table
 from nottwice.model.runs.labels import parse_tag, read_labels
 from nottwice.views.readiness import count_ready
 from nottwice.views.runs import MOST_ROWS, STATES, RunList, RunView, WaitView, show_runs
-from nottwice.views.text import age_text, shorten
+from nottwice.views.text import age_text, safe, shorten
 from nottwice.views.versions import VersionList, VersionRow, list_versions
 from nottwice.views.waits import wait_text
 
-MOST_WAITS = 2
 WHY = "waits for, or error"
 
 
@@ -107,10 +107,10 @@ def runs(
         chosen = prefix or states or graph or tags or group
         show_line("No such runs." if chosen else "No runs.")
     else:
-        _show(found, prefix, settings)
+        _show(found, prefix, settings, has_one_state=len(set(states)) == 1)
 
 
-def _show(found: RunList, prefix: str, settings: Settings) -> None:
+def _show(found: RunList, prefix: str, settings: Settings, *, has_one_state: bool) -> None:
     rows = [
         (
             run.run_id,
@@ -123,15 +123,30 @@ def _show(found: RunList, prefix: str, settings: Settings) -> None:
         for run in found.runs
     ]
     columns = ("run", "state", "graph", "changed", "holder", WHY)
-    show_table(columns, rows, cut=("graph", WHY), spare=("holder", "graph"))
+    # What a run waits for begins with an id to copy.
+    ids = max((cell_width(_first_id(run)) for run in found.runs), default=0)
+    show_table(
+        columns,
+        rows,
+        cut=(WHY,),
+        spare=("holder", "graph", "changed"),
+        least={WHY: ids},
+        known=("state",) if has_one_state else (),
+    )
     if found.omitted:
         show_command(f"… and {found.omitted} more:", settings.command("runs --all", prefix))
 
 
 def _waits_text(waits: tuple[WaitView, ...], decided: Collection[str]) -> str | None:
-    shown = [shorten(wait_text(wait, decided=decided), 60) for wait in waits[:MOST_WAITS]]
-    more = [f"{len(waits) - MOST_WAITS} more"] if len(waits) > MOST_WAITS else []
-    return ", ".join([*shown, *more]) or None
+    if not waits:
+        return None
+    more = f", {len(waits) - 1} more" if len(waits) > 1 else ""
+    return wait_text(waits[0], decided=decided) + more
+
+
+def _first_id(run: RunView) -> str:
+    """What a run waits for, up to the id that must be whole."""
+    return safe(wait_text(replace(run.waits[0], until=None))) if run.waits else ""
 
 
 def _error_text(run: RunView) -> str | None:

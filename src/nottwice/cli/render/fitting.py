@@ -1,20 +1,26 @@
 """Which columns of a table fit a terminal, and how wide is each? Pure: no terminal is needed.
 
 A cell stays on one line unless its column is wrapped. Ids are never cut: the columns with longer
-texts give way, then the columns that the caller can spare.
+texts give way, then the columns that the caller can spare. No word is ever broken, because it may
+be an id or a URL.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 
 from nottwice.model.data.records import frozen_record
 
 GAP = 2
 LEAST = 9
 """How narrow a column can become that may be cut or wrapped."""
+MOST_FOR_A_WORD = 60
+"""For a longer word, no column is left out."""
+_WORD = re.compile(r"""\s*\S+?(?:,(?=["{\[])|(?=\s|$))""")
+"""Also JSON can be broken, between its members."""
 
 
 @frozen_record(frozen=True, slots=True)
@@ -34,12 +40,20 @@ def fit(
     cut: Collection[str] = (),
     wrap: Collection[str] = (),
     spare: Sequence[str] = (),
+    least: Mapping[str, int] | None = None,
 ) -> list[FittedColumn]:
     """Return the columns to show in ``width`` characters. Columns without any text are left out.
 
     ``cut``: columns whose texts may be shortened. ``wrap``: columns whose texts may take several
     lines. ``spare``: columns that are left out if there is no room, the first of them first.
+    ``least``: how narrow such a column can become, if it begins with something that must be whole.
     """
+    floors = {column: max(LEAST, (least or {}).get(column, 0)) for column in columns}
+    words = {
+        index: _longest_word(row[index] for row in rows)
+        for index, column in enumerate(columns)
+        if column in wrap
+    }
     wanted = {
         index: max(cell_len(columns[index]), max((cell_len(row[index]) for row in rows), default=0))
         for index in range(len(columns))
@@ -48,13 +62,50 @@ def fit(
     for name in (None, *spare):
         wanted = {index: size for index, size in wanted.items() if columns[index] != name}
         elastic = [index for index in wanted if columns[index] in cut or columns[index] in wrap]
-        least = {index: min(wanted[index], LEAST) for index in elastic}
-        fixed = sum(size for index, size in wanted.items() if index not in least)
+        smallest = {index: min(wanted[index], floors[columns[index]]) for index in elastic}
+        roomy = smallest | {index: words[index] for index in elastic if index in words}
+        fixed = sum(size for index, size in wanted.items() if index not in smallest)
         room = width - fixed - GAP * (len(wanted) - 1)
-        if sum(least.values()) <= room:
+        if sum(roomy.values()) <= room:
+            smallest = roomy
             break
-    sizes = wanted | _share(room, {index: wanted[index] for index in elastic}, least)
+    # If no room can be made for a long word, its own line is longer, and not the whole table.
+    sizes = wanted | _share(room, {index: wanted[index] for index in elastic}, smallest)
     return [FittedColumn(index, size, columns[index] in wrap) for index, size in sizes.items()]
+
+
+def lines_of(cells: Sequence[str], fitted: Sequence[FittedColumn]) -> Iterator[list[str]]:
+    """Yield the lines of one row, each with a part for every column, filled up with spaces."""
+    stacks = [
+        wrap_words(cell, one.width) if one.wraps else [_cut(cell, one.width)]
+        for cell, one in zip(cells, fitted, strict=True)
+    ]
+    for number in range(max(map(len, stacks), default=0)):
+        parts = [stack[number] if number < len(stack) else "" for stack in stacks]
+        yield [
+            part + " " * (one.width - cell_len(part) + GAP)
+            for part, one in zip(parts, fitted, strict=True)
+        ]
+
+
+def wrap_words(text: str, width: int) -> list[str]:
+    """Return the lines of a text, broken between words. A longer word stays whole."""
+    lines = [""]
+    for word in _WORD.findall(text):
+        if lines[-1].strip() and cell_len(lines[-1] + word) > width:
+            lines.append(word.lstrip())
+        else:
+            lines[-1] += word
+    return lines
+
+
+def _longest_word(texts: Iterable[str]) -> int:
+    sizes = (cell_len(word) for text in texts for word in wrap_words(text, 1))
+    return min(max(sizes, default=0), MOST_FOR_A_WORD)
+
+
+def _cut(text: str, width: int) -> str:
+    return text if cell_len(text) <= width else set_cell_size(text, width - 1) + "…"
 
 
 def _share(room: int, wanted: dict[int, int], least: dict[int, int]) -> dict[int, int]:

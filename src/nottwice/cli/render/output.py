@@ -11,7 +11,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -23,6 +23,8 @@ from nottwice.views.text import safe
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from nottwice.cli.render.fitting import FittedColumn
 
 _STYLES = {
     "queued": "cyan",
@@ -54,15 +56,10 @@ def show_line(text: str = "", *, style: str | None = None, whole: bool = False) 
     if not _on_terminal():
         _write(text)
         return
-    console = _console(sys.stdout)
-    indent = len(text) - len(text.lstrip())
-    if whole or indent >= console.width:
-        _print_styled(text, style, sys.stdout)
-        return
-    from rich.padding import Padding
-    from rich.text import Text
-
-    console.print(Padding(Text(text.strip(), style=style or ""), (0, 0, 0, indent)))
+    indent = "" if whole else text[: len(text) - len(text.lstrip())]
+    lines = [text] if whole else _wrapped(text.strip(), sys.stdout, beside=len(indent))
+    for line in lines:
+        _print_styled(indent + line, style, sys.stdout)
 
 
 def show_command(what_for: str, command: str) -> None:
@@ -92,15 +89,15 @@ def show_facts(title: str, facts: Iterable[tuple[str, object]], *, style: str = 
         for name, value in shown:
             _write(f"  {name.ljust(width)}  {value}".rstrip())
         return
-    from rich.table import Table
     from rich.text import Text
 
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(no_wrap=True, min_width=width + 2)
-    grid.add_column(overflow="fold")
+    console = _console(sys.stdout)
     for name, value in shown:
-        grid.add_row(Text(f"  {name}", style="dim"), Text(value, style=_STYLES.get(value, "")))
-    _console(sys.stdout).print(grid)
+        label = f"  {name.ljust(width)}  "
+        for line in _wrapped(value, sys.stdout, beside=len(label)):
+            fact = Text.assemble((label, "dim"), (line, _STYLES.get(value, "")))
+            console.print(fact, soft_wrap=True)
+            label = " " * len(label)
 
 
 def show_table(
@@ -110,15 +107,25 @@ def show_table(
     cut: Collection[str] = (),
     wrap: Collection[str] = (),
     spare: Sequence[str] = (),
+    least: Mapping[str, int] | None = None,
+    known: Collection[str] = (),
 ) -> None:
     """Print rows under their headings; in a pipe nothing is cut, wrapped or left out.
 
     On a terminal, a row is one line. ``cut``, ``wrap`` and ``spare`` name the columns that give way
-    if it is narrow; see ``fit``.
+    if it is narrow, and ``least`` says how far; see ``fit``. ``known``: columns that say what the
+    user has typed.
     """
     shown = [[safe("" if cell is None else cell) for cell in row] for row in rows]
     if _on_terminal():
-        _show_rich_table(columns, shown, cut=cut, wrap=wrap, spare=spare)
+        from nottwice.cli.render.fitting import fit
+
+        kept = [index for index, column in enumerate(columns) if column not in known]
+        columns = [columns[index] for index in kept]
+        shown = [[row[index] for index in kept] for row in shown]
+        width = _console(sys.stdout).width
+        fitted = fit(columns, shown, width=width, cut=cut, wrap=wrap, spare=spare, least=least)
+        _show_fitted(columns, shown, fitted)
         return
     widths = [
         max(len(column), *(len(row[index]) for row in shown), 0)
@@ -199,45 +206,37 @@ def _print_styled(text: str, style: str | None, stream: TextIO) -> None:
 def _complain(text: str) -> None:
     """Print to stderr. A terminal gets lines that end between words, unless there is a command in
     them, which can be copied only whole."""
-    if sys.stderr.isatty() and "nottwice " not in text:
-        from rich.text import Text
+    text = encodable(text, sys.stderr)
+    wraps = sys.stderr.isatty() and "nottwice " not in text
+    for line in _wrapped(text, sys.stderr) if wraps else [text]:
+        click.echo(line, err=True)
 
-        _console(sys.stderr).print(Text(encodable(text, sys.stderr)))
-    else:
-        click.echo(encodable(text, sys.stderr), err=True)
+
+def _wrapped(text: str, stream: TextIO, *, beside: int = 0) -> list[str]:
+    """The lines of a text for a terminal. ``beside``: how many columns something else takes."""
+    from nottwice.cli.render.fitting import wrap_words
+
+    return wrap_words(text, _console(stream).width - beside)
 
 
 def _write(text: str) -> None:
     click.echo(encodable(text, sys.stdout))
 
 
-def _show_rich_table(
-    columns: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    cut: Collection[str],
-    wrap: Collection[str],
-    spare: Sequence[str],
+def _show_fitted(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], fitted: Sequence[FittedColumn]
 ) -> None:
-    from rich.table import Table
     from rich.text import Text
 
-    from nottwice.cli.render.fitting import GAP, fit
+    from nottwice.cli.render.fitting import lines_of
 
     console = _console(sys.stdout)
-    fitted = fit(columns, rows, width=console.width, cut=cut, wrap=wrap, spare=spare)
-    table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold")
-    for one in fitted:
-        table.add_column(
-            columns[one.index],
-            min_width=one.width,
-            max_width=one.width,
-            no_wrap=not one.wraps,
-            overflow="fold" if one.wraps else "ellipsis",
-        )
-    for row in rows:
-        cells = (row[one.index] for one in fitted)
-        table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in cells))
-    # A row of long ids may be wider than the terminal. The terminal wraps it; nothing is cut.
-    console.width = max(console.width, sum(one.width + GAP for one in fitted))
-    console.print(table)
+    for number, row in enumerate((columns, *rows)):
+        cells = [row[one.index] for one in fitted]
+        styles = [_STYLES.get(cell, "") if number else "bold" for cell in cells]
+        for parts in lines_of(cells, fitted):
+            line = Text.assemble(*zip(parts, styles, strict=True))
+            line.rstrip()
+            # A row with a long id or URL is wider than the terminal, which breaks it. It stays one
+            # line, so that it can be copied.
+            console.print(line, soft_wrap=True)
