@@ -18,6 +18,7 @@ def test_every_call_is_counted_once(killed: Workplace) -> None:
     assert (found.runs, found.calls, found.is_complete) == (5, len(rows), True)
     done = [row for row in rows if row.replay_class.effectful and row.finished_at]
     assert found.effects == len(done) == sum(found.effects_over_time)
+    assert found.effects_per_minute == round(found.effects_over_time[-1] / 24, 3) > 0
     tools = {one.tool: (one.calls, one.in_doubt) for one in found.by_tool}
     assert tools["send_email"] == (3, 2)
     assert tools["refund"] == (5, 2)

@@ -108,5 +108,9 @@ def test_no_doubt_has_a_button_in_the_list(ledger: Ledger, visit: Visit) -> None
 def test_an_empty_inbox_says_what_was_looked_at(tmp_path: Path) -> None:
     with Ledger(tmp_path / "quiet.db") as quiet:
         text = Visit(quiet).text("/")
+        with quiet.run("held"):
+            busy = Visit(quiet).text("/")
     assert "Nothing waits for a person." in text
     assert "quiet.db was read just now" in text
+    assert "No living process holds a run." in text
+    assert "1 living process holds runs. Workers that wait for work hold none." in busy

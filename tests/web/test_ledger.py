@@ -101,3 +101,20 @@ def test_the_report_links_open_doubts_to_the_inbox(visit: Visit) -> None:
     assert "send_email that can tell would have answered 2 questions" in words(markup)
     assert "nottwice report --since 24h" in words(markup)
     assert "The time" in visit.text("/report?since=odd", status=400)
+
+
+def test_a_process_that_holds_a_plain_run_is_on_the_page(visit: Visit, ledger: Ledger) -> None:
+    with ledger.run("held-now"):
+        markup = visit.get("/ledger").text
+        held = [one for one in visit.get("/api/ledger").json()["holders"] if one["life"] == "alive"]
+    table = markup[markup.index("Processes that hold runs") :]
+    assert "held-now" in words(table)
+    assert [one["runs"] for one in held] == [["held-now"]]
+
+
+def test_the_page_says_how_many_effects_per_minute_and_what_a_line_shows(visit: Visit) -> None:
+    text = visit.text("/ledger")
+    effects = visit.get("/api/ledger").json()["activity"]["effects_over_time"]
+    assert f"{effects[-1] / 24:.3g} effects per minute in the last 24 minutes" in text
+    assert f"from 0 to {max(effects)} in 24 minutes; now is at the right" in text
+    assert "A duplicate prevented is an effect that was asked for again and not made" in text

@@ -60,6 +60,7 @@ class Activity:
     effects_over_time: Annotated[
         tuple[int, ...], "the effects in 60 equal parts of the time, oldest first"
     ]
+    effects_per_minute: Annotated[float, "effects per minute in the last of these parts"]
     receipts_over_time: Annotated[tuple[int, ...], "the same for calls answered from the ledger"]
 
 
@@ -174,6 +175,7 @@ def activity_since(
         is_complete=recent.is_complete,
         by_tool=tuple(_tool(name, tools[name]) for name in sorted(tools)),
         effects_over_time=tuple(effects),
+        effects_per_minute=round(effects[-1] / max(seconds / BUCKETS / 60, 1e-9), 3),
         receipts_over_time=tuple(answers),
     )
 

@@ -6,16 +6,18 @@ Promise kept here: P321 (the order, and what is offered without looking closely)
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated, Any
+from typing import Annotated
 
 from nottwice.errors import UsageError
 from nottwice.guard.ledger import Ledger
 from nottwice.model.data.records import frozen_record
-from nottwice.model.review import ReviewKind, Verb
+from nottwice.model.review import Review, ReviewKind, ReviewStatus, Verb
 from nottwice.model.runs.labels import parse_tag
 from nottwice.model.tool import parse_duration
+from nottwice.store.interface import Store
 from nottwice.views.choices import blocks_text
-from nottwice.views.reviews import DANGER, ReviewView, review_view
+from nottwice.views.holders import count_alive
+from nottwice.views.reviews import ReviewView, danger_of, review_view
 from nottwice.views.runs import Holders, RunView, run_view
 from nottwice.views.shape import LEDGER
 from nottwice.views.text import shorten
@@ -75,44 +77,44 @@ class Inbox:
     decided: Annotated[tuple[InboxRow, ...], "what is decided and not used yet, oldest first"]
     counts: Annotated[dict[str, int], "how many are open in each group, without the filter"]
     total: Annotated[int, "how many are open, without the filter"]
+    decided_total: Annotated[int, "how many are decided and not used yet"]
     omitted: Annotated[int, "how many that fit the filter are not listed"]
     tools: tuple[str, ...]
     """The tools of what is open, for a filter."""
     oldest_seconds: Annotated[float | None, "how long the oldest has waited, or null"]
+    alive: Annotated[
+        int | None, "if none is open: how many living processes hold runs; otherwise null"
+    ]
     now: float
 
 
 def read_inbox(ledger: Ledger, wanted: InboxFilter | None = None) -> Inbox:
-    """The reviews that are open or decided and not used, the most dangerous first."""
+    """The reviews that are open or decided and not used, the most dangerous first.
+
+    All of them are counted and sorted as records. Only those that are shown become views.
+    """
     store, wanted = ledger.store, wanted or InboxFilter()
     check_filter(wanted)
     now = ledger.clock.now()
     pending = store.open_reviews()
-    tools, holders = ToolTexts(store), Holders(store)
-    views = [review_view(store, review, tools) for review in pending[: 20 * MOST_ROWS]]
-    runs: dict[str, RunView | None] = {}
-    for view in views:
-        if view.run_id not in runs:
-            known = store.load_run(view.run_id)
-            runs[view.run_id] = None if known is None else run_view(known, holders)
-    undecided = [view for view in views if view.is_open]
-    fitting = [view for view in undecided if _fits(view, runs[view.run_id], wanted, now)]
-    fitting.sort(key=lambda view: (DANGER.index(view.kind), view.opened_at, view.review_id))
-    counts = Counter(GROUP_OF[view.kind] for view in undecided)
-    children = {run_id: len(store.children(run_id)) for run_id in runs}
-
-    def row(view: ReviewView) -> InboxRow:
-        return _row(view, runs[view.run_id], children[view.run_id], now)
-
+    undecided = [review for review in pending if review.status is ReviewStatus.OPEN]
+    decided = [review for review in pending if review.status is not ReviewStatus.OPEN]
+    fitting = sorted(
+        (review for review in undecided if _fits(store, review, wanted, now)), key=danger_of
+    )
+    counts = Counter(GROUP_OF[review.kind] for review in undecided)
+    rows = _Rows(store, now)
     return Inbox(
         ledger=ledger.location,
-        rows=tuple(map(row, fitting[:MOST_ROWS])),
-        decided=tuple(row(view) for view in views if not view.is_open)[:MOST_ROWS],
+        rows=tuple(map(rows.row, fitting[:MOST_ROWS])),
+        decided=tuple(map(rows.row, decided[:MOST_ROWS])),
         counts={name: counts[name] for name in GROUPS},
         total=len(undecided),
+        decided_total=len(decided),
         omitted=max(0, len(fitting) - MOST_ROWS),
-        tools=tuple(sorted({view.tool for view in undecided if view.tool})),
-        oldest_seconds=max((now - view.opened_at for view in undecided), default=None),
+        tools=tuple(sorted({one.identity.tool_name for one in undecided} - {""})),
+        oldest_seconds=max((now - review.opened_at for review in undecided), default=None),
+        alive=None if undecided else count_alive(store),
         now=now,
     )
 
@@ -135,36 +137,55 @@ def check_filter(wanted: InboxFilter) -> None:
         parse_duration(wanted.older, what="The age")
 
 
-def _fits(view: ReviewView, run: RunView | None, wanted: InboxFilter, now: float) -> bool:
-    tags: dict[str, Any] = {} if run is None else run.tags
-    if wanted.group and GROUP_OF[view.kind] != wanted.group:
+def _fits(store: Store, review: Review, wanted: InboxFilter, now: float) -> bool:
+    if wanted.group and GROUP_OF[review.kind] != wanted.group:
         return False
-    if wanted.tool and view.tool != wanted.tool:
+    if wanted.tool and review.identity.tool_name != wanted.tool:
         return False
-    if not view.run_id.startswith(wanted.run):
+    if not review.identity.workflow_id.startswith(wanted.run):
         return False
-    if wanted.tag:
-        name, value = parse_tag(wanted.tag)
-        if tags.get(name) != value:
-            return False
-    older = parse_duration(wanted.older, what="The age") if wanted.older else 0.0
-    return now - view.opened_at >= older
+    if wanted.older and now - review.opened_at < parse_duration(wanted.older, what="The age"):
+        return False
+    if not wanted.tag:
+        return True
+    # Last, because only this reads the run.
+    run = store.load_run(review.identity.workflow_id)
+    return run is not None and parse_tag(wanted.tag) in run.tags
 
 
-def _row(view: ReviewView, run: RunView | None, children: int, now: float) -> InboxRow:
-    age = max(0.0, now - view.opened_at)
-    heat = "old" if age >= OLD_SECONDS else "ageing" if age >= AGEING_SECONDS else "fresh"
-    return InboxRow(
-        review=view,
-        group=GROUP_OF[view.kind],
-        about=shorten(view.title or view.subject, 200),
-        age_seconds=age,
-        age=heat,
-        blocks="" if run is None else blocks_text(view.blocks, run, children),
-        run=run,
-        in_bulk=in_bulk(view),
-        quick=_quick(view),
-    )
+class _Rows:
+    """The rows of one inbox; each run is looked up once."""
+
+    def __init__(self, store: Store, now: float) -> None:
+        self._store, self._now = store, now
+        self._tools, self._holders = ToolTexts(store), Holders(store)
+        self._runs: dict[str, tuple[RunView | None, int]] = {}
+
+    def row(self, review: Review) -> InboxRow:
+        """A review as the inbox shows it."""
+        view = review_view(self._store, review, self._tools)
+        run, children = self._run(view.run_id)
+        age = max(0.0, self._now - view.opened_at)
+        heat = "old" if age >= OLD_SECONDS else "ageing" if age >= AGEING_SECONDS else "fresh"
+        return InboxRow(
+            review=view,
+            group=GROUP_OF[view.kind],
+            about=shorten(view.title or view.subject, 200),
+            age_seconds=age,
+            age=heat,
+            blocks="" if run is None else blocks_text(view.blocks, run, children),
+            run=run,
+            in_bulk=in_bulk(view),
+            quick=_quick(view),
+        )
+
+    def _run(self, run_id: str) -> tuple[RunView | None, int]:
+        """A run, and how many runs it has spawned."""
+        if run_id not in self._runs:
+            known = self._store.load_run(run_id)
+            view = None if known is None else run_view(known, self._holders)
+            self._runs[run_id] = view, len(self._store.children(run_id))
+        return self._runs[run_id]
 
 
 def _quick(view: ReviewView) -> tuple[str, ...]:

@@ -158,7 +158,7 @@ def _counts(name: str, ledger: Ledger, found: Inbox | NottwiceError) -> LedgerCo
         ledger=ledger.location,
         open=found.total,
         doubts=found.counts["in doubt"],
-        decided=len(found.decided),
+        decided=found.decided_total,
         oldest_seconds=found.oldest_seconds,
         error=None,
     )

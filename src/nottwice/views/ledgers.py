@@ -1,4 +1,7 @@
-"""How is the ledger, and who will continue what waits in it? The page about the ledger itself."""
+"""How is the ledger, and who will continue what waits in it? The page about the ledger itself.
+
+A worker that waits for work holds no run and leaves no trace in a ledger, so it is not counted.
+"""
 
 from __future__ import annotations
 
@@ -9,38 +12,24 @@ from typing import Annotated
 from nottwice.guard.ledger import Ledger
 from nottwice.guard.upkeep.backup import BACKED_UP
 from nottwice.model.data.records import frozen_record
-from nottwice.model.run import Life
 from nottwice.store.interface import LEDGER as OF_THE_LEDGER
-from nottwice.store.interface import Store
 from nottwice.store.postgres.place import is_postgres
 from nottwice.views.activity import Activity, activity_since
 from nottwice.views.behind import decisions_behind
 from nottwice.views.commands import CommandLine
+from nottwice.views.holders import HolderView, read_holders
 from nottwice.views.inbox import GROUP_OF
 from nottwice.views.overview import Overview, look_over
 from nottwice.views.resuming import who_resumes
-from nottwice.views.runs import Holders, RunView, list_runs
+from nottwice.views.runs import RunView, list_runs
 from nottwice.views.shape import LEDGER, Timestamp, moment
 from nottwice.views.text import shorten
 
 DAY_SECONDS = 86400.0
 MOST_RUNS = 500
 MOST_CALLS = 20_000
-MOST_HOLDERS = 50
 MOST_FINDINGS = 10
 _AGES = {"all": 0.0, "over 10 min": 600.0, "over 1 h": 3600.0, "over 1 d": DAY_SECONDS}
-
-
-@frozen_record(frozen=True, slots=True, kw_only=True)
-class HolderView:
-    """A process that holds runs."""
-
-    process: Annotated[str, "the process"]
-    life: Annotated[Life, "alive, dead or not proven"]
-    runs: Annotated[
-        tuple[str, ...], "the ids of runs of graphs that it holds, or held when it died"
-    ]
-    since: Annotated[Timestamp | None, "when it began, or null if it is not known"]
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
@@ -82,27 +71,10 @@ def look_at_ledger(ledger: Ledger, commands: CommandLine) -> LedgerView:
         open_by_age={name: sum(one >= least for one in waited) for name, least in _AGES.items()},
         oldest_seconds=max(waited, default=None),
         decided=decisions_behind(ledger, DAY_SECONDS, rows=0).by,
-        holders=_holders(store),
+        holders=read_holders(store),
         findings=_findings(ledger, overview, commands),
         now=now,
     )
-
-
-def _holders(store: Store) -> tuple[HolderView, ...]:
-    holders = Holders(store)
-    found = []
-    for holder_id in store.holders_of_runs()[:MOST_HOLDERS]:
-        record = holders.record(holder_id)
-        runs = tuple(run.workflow_id for run in store.runs_held_by(holder_id)[:MOST_FINDINGS])
-        found.append(
-            HolderView(
-                process=holders.describe(holder_id),
-                life=holders.life(holder_id),
-                runs=runs,
-                since=moment(None if record is None else record.since),
-            )
-        )
-    return tuple(found)
 
 
 def _findings(ledger: Ledger, overview: Overview, commands: CommandLine) -> tuple[str, ...]:

@@ -171,7 +171,7 @@ def list_reviews(
         and (tool is None or review.identity.tool_name == tool)
         and (since is None or review.opened_at >= since)
     ]
-    found.sort(key=lambda review: (review.status is not ReviewStatus.OPEN, _danger(review)))
+    found.sort(key=lambda review: (review.status is not ReviewStatus.OPEN, danger_of(review)))
     tools = ToolTexts(store)
     reviews = tuple(review_view(store, review, tools) for review in found)
     return ReviewList(
@@ -182,7 +182,8 @@ def list_reviews(
     )
 
 
-def _danger(review: Review) -> tuple[int, float, str]:
+def danger_of(review: Review) -> tuple[int, float, str]:
+    """What reviews are sorted by: the most dangerous first, then the oldest."""
     return DANGER.index(review.kind), review.opened_at, review.review_id
 
 
