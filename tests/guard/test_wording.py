@@ -61,6 +61,18 @@ def test_the_key_is_only_there_for_tools_that_have_one() -> None:
         def other(order_id: str) -> None: ...
 
 
+def test_where_to_look_may_name_the_call() -> None:
+    assert declare(look="mail {call.id}").tool.look == "mail {call.id}"
+    for words in ({"look": "{call.key}"}, {"title": "{call.id}"}):
+        with pytest.raises(InvalidTool, match="no 'call"):
+            declare(**words)
+
+    @nt.tool("idempotent_with_key", key="k-{key}", window="1h", look="{call.key}", name="shadow")
+    def pay(key: str) -> None: ...
+
+    assert pay.tool.look == "{call.key}"
+
+
 def test_a_tool_knows_its_words_and_the_first_line_of_its_docstring() -> None:
     tool = declare(title="Refund {cents} ct", look="the outbox of {order_id}").tool
     assert (tool.title, tool.look) == ("Refund {cents} ct", "the outbox of {order_id}")

@@ -58,6 +58,10 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+def look(texts: ToolTexts, tool: str) -> str | None:
+    return texts.look(tool, {}, call_id="c0ffee", key=None)
+
+
 def said(store: Path, *words: str) -> Result:
     return CliRunner().invoke(main, [*words, "--store", str(store)])
 
@@ -112,7 +116,7 @@ def test_a_decision_without_the_code_is_checked_against_the_recorded_schema(stor
 def test_a_tool_that_was_never_recorded_or_cannot_be_believed_has_no_words(store: Path) -> None:
     with nt.Ledger(store, key=bytes(range(32))) as ledger:
         texts = ToolTexts(ledger.store)
-        assert texts.title("nobody", {}) is texts.look("nobody", {}, None) is None
+        assert texts.title("nobody", {}) is look(texts, "nobody") is None
         assert texts.result_schema("nobody") is None
         assert texts.title("worded_refund", {"cents": 1}) is not None
     connection = sqlite3.connect(store)
@@ -120,6 +124,6 @@ def test_a_tool_that_was_never_recorded_or_cannot_be_believed_has_no_words(store
     connection.commit()
     connection.close()
     with nt.Ledger(store, key=bytes(range(32))) as ledger:
-        assert ToolTexts(ledger.store).look("worded_refund", {}, None) is None
+        assert look(ToolTexts(ledger.store), "worded_refund") is None
         (flaw,) = [one for one in ledger.store.flaws("", thorough=True) if "tools" in one]
         assert "worded_refund" in flaw

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+import nottwice as nt
 from nottwice.guard.ledger import Ledger
 from nottwice.model.review import ReviewStatus, Verb
 from tests.cli.workplace import Workplace
@@ -35,6 +36,22 @@ def test_what_is_known_stands_on_the_page_in_the_order_of_time(visit: Visit, dou
     text = text[text.index("When Who What") :]
     order = ["attempt 1 began; no receipt", "is proven dead", "verify answered: unknown"]
     assert sorted(order, key=text.index) == order
+
+
+@nt.tool("unsafe_on_replay", name="review_mail", look="https://mail.example/?q={call.id}&to={to}")
+def mail(to: str) -> None:
+    raise TimeoutError("no answer")
+
+
+def test_where_to_look_and_the_call_id_are_both_on_the_page(visit: Visit, ledger: Ledger) -> None:
+    with pytest.raises(nt.errors.ReplayUnsafeError) as asked, ledger.run("mail"):
+        mail("bob")
+    (row,) = ledger.store.calls("mail")
+    where = f"https://mail.example/?q={row.call_id}&to=bob"
+    assert f"Check upstream: {where} " in str(asked.value)
+    text = visit.text(f"/review/{asked.value.review_id}")
+    assert where in text
+    assert f"Search the upstream for the call id {row.call_id}" in text
 
 
 def test_a_decision_is_recorded_with_who_and_why(visit: Visit, ledger: Ledger, doubt: str) -> None:

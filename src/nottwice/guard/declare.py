@@ -237,8 +237,9 @@ def tool(replay_class: Any = None, **declared: Any) -> Any:
         rate: the name of its rate-limit class, for policies.
         redact: a function that takes a text to be recorded and returns what may be recorded.
         title: one line about a call, for people: ``"Refund {cents} ct for order {order_id}"``.
-        look: where a person checks whether a call happened, a text or a URL with arguments and,
-            for keyed tools, the key: ``"https://pay.example/search?key={key}"``.
+        look: where a person checks whether a call happened, a text or a URL with arguments,
+            ``call.id`` and, for keyed tools, ``call.key``:
+            ``"https://pay.example/search?key={call.key}"``.
     """
     if callable(replay_class):
         try:

@@ -14,7 +14,13 @@ from typing import Any
 
 from nottwice.errors import InvalidTool
 from nottwice.guard.definition import place_of
-from nottwice.model.tools.templates import KEY, MOST_TEMPLATE_CHARACTERS, parse_template
+from nottwice.model.tools.templates import (
+    CALL_ID,
+    CALL_KEY,
+    KEY,
+    MOST_TEMPLATE_CHARACTERS,
+    parse_template,
+)
 
 _MOST_SUMMARY_CHARACTERS = 200
 
@@ -39,8 +45,9 @@ def check_wording(
     except ValueError as error:
         raise _invalid(tool, what, text, f"{error}. Write {{{{ and }}}} for braces") from None
     usable = list(parameters)
-    if what == "look" and keyed and KEY not in usable:
-        usable.append(KEY)
+    if what == "look":
+        of_calls = [CALL_ID, CALL_KEY, KEY] if keyed else [CALL_ID]
+        usable += [field for field in of_calls if field not in usable]
     for field in fields:
         if field not in usable:
             known = ", ".join(usable) or "none"

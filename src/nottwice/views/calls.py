@@ -145,7 +145,7 @@ def call_view(
         evidence=tuple(map(evidence_view, evidence)),
         reviews=tuple(reviews),
         title=holders.tools.title(tool, args),
-        look=holders.tools.look(tool, args, row.key),
+        look=holders.tools.look(tool, args, call_id=row.call_id, key=row.key),
         result_schema=holders.tools.result_schema(tool),
         text=call_text(row),
     )

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nottwice.model import values
-from nottwice.model.tools.templates import KEY, fill
+from nottwice.model.tools.templates import fill, fill_look
 from nottwice.model.tools.tool_record import ToolRecord
 from nottwice.reviews.queue import known_tool
 from nottwice.store.interface import Store
@@ -36,12 +36,14 @@ class ToolTexts:
             return None
         return fill(known.title, args)
 
-    def look(self, tool: str, args: Mapping[str, Any] | None, key: str | None) -> str | None:
+    def look(
+        self, tool: str, args: Mapping[str, Any] | None, *, call_id: str, key: str | None
+    ) -> str | None:
         """Where a person checks whether a call happened, as the tool declares it."""
         known = self.record(tool)
         if known is None or known.look is None or args is None:
             return None
-        return fill(known.look, args if key is None else {KEY: key, **args})
+        return fill_look(known.look, args, call_id=call_id, key=key)
 
     def result_schema(self, tool: str) -> Any:
         """The JSON schema of a result; None if it is not known, or anything fits."""

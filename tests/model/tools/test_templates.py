@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nottwice.model.sealing.secrets import SHOWN
-from nottwice.model.tools.templates import fill, parse_template
+from nottwice.model.tools.templates import fill, fill_look, parse_template
 
 SECRET = {"$secret": f"k{'9f2c41d7'}:{'ab' * 16}"}
 
@@ -28,6 +28,16 @@ def test_values_in_a_url_cannot_change_where_it_leads() -> None:
     assert fill(url, {"key": "a&b=c/../#d e"}) == (
         "https://pay.example/search?key=a%26b%3Dc%2F..%2F%23d%20e"
     )
+
+
+def test_the_call_and_its_key_are_fields_that_no_argument_replaces() -> None:
+    args = {"key": "mine", "call.id": "forged"}
+    known = fill_look("{call.id} {call.key} {key}", args, call_id="c0ffee", key="k-7")
+    assert known == "c0ffee k-7 mine"
+    assert fill_look("{key}", {}, call_id="c0ffee", key="k-7") == "k-7"
+    assert fill_look("{call.key}", {}, call_id="c0ffee", key=None) == "{call.key}"
+    address = fill_look("https://a.example/{call.key}", {}, call_id="c0ffee", key="a/b")
+    assert address == "https://a.example/a%2Fb"
 
 
 def test_text_of_an_argument_cannot_control_a_terminal() -> None:

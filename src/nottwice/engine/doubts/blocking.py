@@ -28,7 +28,7 @@ from nottwice.model.call import CallRow, call_from_row
 from nottwice.model.review import Evidence, Review, ReviewKind, ReviewStatus
 from nottwice.model.run import RunStatus
 from nottwice.model.sealing.secrets import COVER, covered
-from nottwice.model.tools.templates import KEY, fill
+from nottwice.model.tools.templates import fill, fill_look
 from nottwice.store.interface import ReviewWrite, RunUpdate
 
 MOST_ARGUMENT_CHARACTERS = 200
@@ -197,9 +197,8 @@ def _where_to_look(session: Session, review: Review, row: CallRow | None) -> str
     asks = review.kind in (ReviewKind.IN_DOUBT, ReviewKind.RESULT) and review.decision is None
     if not asks or row is None or tool is None or tool.look is None:
         return ""
-    given = values.decode_object(row.args_json)
-    given = given if row.key is None else {KEY: row.key, **given}
-    return f"Check upstream: {fill(tool.look, given)} "
+    args = values.decode_object(row.args_json)
+    return f"Check upstream: {fill_look(tool.look, args, call_id=row.call_id, key=row.key)} "
 
 
 _ERRORS: dict[ReviewKind, tuple[type[RunBlocked], str]] = {

@@ -16,7 +16,9 @@ from nottwice.model.data.printable import one_line
 from nottwice.model.sealing.secrets import SHOWN, covered, is_fingerprint
 
 KEY = "key"
-"""The field of a ``look`` template that is the idempotency key."""
+CALL_KEY = "call.key"
+CALL_ID = "call.id"
+"""The fields of a ``look`` template that are no arguments: the idempotency key and the call id."""
 MOST_TEMPLATE_CHARACTERS = 500
 _MOST_FIELD_CHARACTERS = 200
 _URLS = ("https://", "http://")
@@ -25,11 +27,12 @@ _URLS = ("https://", "http://")
 def parse_template(text: str) -> tuple[tuple[str, str | None], ...]:
     """Return literal texts, each with the field after it. Raises ValueError if it cannot be read.
 
-    A field is a name in braces, and nothing else: no attributes, no formats.
+    A field is a name in braces, ``call.id`` or ``call.key``: no other attributes, no formats.
     """
     found: list[tuple[str, str | None]] = []
     for literal, field, form, conversion in string.Formatter().parse(text):
-        if field is not None and (form or conversion or not field.isidentifier()):
+        is_name = field is None or field.isidentifier() or field in (CALL_ID, CALL_KEY)
+        if form or conversion or not is_name:
             raise ValueError(f"{{{field}}} is not the name of a parameter in braces")
         found.append((literal, field))
     return tuple(found)
@@ -52,6 +55,13 @@ def fill(template: str, given: Mapping[str, Any]) -> str:
         if name is not None:
             pieces.append(_shown(given[name], quoted) if name in given else f"{{{name}}}")
     return one_line("".join(pieces))
+
+
+def fill_look(template: str, args: Mapping[str, Any], *, call_id: str, key: str | None) -> str:
+    """Return where a person checks whether a call happened."""
+    if key is None:
+        return fill(template, {**args, CALL_ID: call_id})
+    return fill(template, {KEY: key, **args, CALL_ID: call_id, CALL_KEY: key})
 
 
 def _shown(value: Any, quoted: bool) -> str:
