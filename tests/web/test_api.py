@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 from nottwice.guard.ledger import Ledger
 from tests.cli.workplace import Workplace
 from tests.web.visiting import Visit
+
+JSON = {"content-type": "application/json"}
 
 
 def test_a_program_reads_what_the_commands_print(visit: Visit, workplace: Workplace) -> None:
@@ -41,6 +45,28 @@ def test_a_program_decides_with_data_and_not_with_fields(
     late = visit.client.post(f"/api/reviews/{doubt}", json=sent | {"verb": "abort"}, headers=csrf)
     assert late.status_code == 409
     assert late.json()["error"]["type"] == "DecisionConflict"
+
+
+def test_a_program_filters_the_reviews_as_the_page_does(visit: Visit) -> None:
+    rows = visit.get("/api/reviews?tool=refund&run=ticket-").json()["rows"]
+    assert [row["review"]["run_id"] for row in rows] == ["ticket-9"]
+    assert visit.get("/api/reviews?kind=questions").json()["rows"] == []
+    assert visit.get("/api/reviews?kind=odd").status_code == 400
+
+
+def test_text_that_no_ledger_can_keep_is_refused_by_its_name(
+    visit: Visit, ledger: Ledger, doubt: str
+) -> None:
+    csrf = {"x-nottwice-csrf": _csrf(visit)}
+    sent = {"verb": "abort", "why": "half \ud800", "shown_version": 1}
+    wish = {"id": "ticket-9", "why": "half \ud800", "sure": "yes"}
+    for path, form in ((f"/api/reviews/{doubt}", sent), ("/api/run/cancel", wish)):
+        answer = visit.client.post(path, content=json.dumps(form), headers=csrf | JSON)
+        assert answer.status_code == 400, answer.text
+        assert "why is text with a lone surrogate" in answer.json()["error"]["message"]
+    review = ledger.store.load_review(doubt)
+    assert review is not None
+    assert review.decision is None
 
 
 def test_what_does_not_exist_is_an_error_in_json(visit: Visit) -> None:

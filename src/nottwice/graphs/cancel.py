@@ -33,6 +33,7 @@ def cancel(ledger: Ledger, run_id: str, *, by: str, why: str) -> bool:
     for name, text in (("by", by), ("why", why)):
         if not isinstance(text, str) or not text.strip():
             raise UsageError(f"Cancelling a run needs {name}, for the record. Nothing was done.")
+        values.check_plain(text, root=name)
     known = ledger.store.load_run(run_id)
     if known is None:
         raise UnknownRun(f"There is no run {run_id!r} in {ledger.location}. Nothing was done.")

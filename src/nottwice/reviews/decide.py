@@ -149,6 +149,8 @@ def _check_people(by: str, why: str, verb: Verb | None) -> None:
                 f"A decision needs {name}=... (--{name}): who decided and why are recorded. "
                 "Nothing was decided."
             )
+    values.check_plain(by, root="by")
+    values.check_plain(why, root="why")
 
 
 def _check_attempt(case: Case, verb: Verb, *, holder_stopped: bool) -> None:

@@ -19,6 +19,7 @@ from nottwice.views.ledgers import look_at_ledger
 from nottwice.views.pages import page_of_runs
 from nottwice.views.runs import load_run
 from nottwice.views.shape import to_plain
+from nottwice.web import inbox
 from nottwice.web.actions import cancel_run, send_event
 from nottwice.web.deciding import record
 from nottwice.web.desk import Desk, form_in, visitor_of
@@ -30,7 +31,7 @@ def routes(desk: Desk) -> list[Route]:
     """The documents, each under ``/api``."""
 
     def reviews(request: Request) -> Response:
-        return _json(read_inbox(desk.ledger))
+        return _json(read_inbox(desk.ledger, inbox.read_filter(request)))
 
     def one_review(request: Request) -> Response:
         return _json(open_docket(desk.ledger, request.path_params["review_id"], desk.commands))
