@@ -10,7 +10,7 @@
   const refresh = body.dataset.refresh; // "announce" or "replace"
   let lastBeat = performance.now();
   let mark = null;
-  let open = null;
+  let openAtLoad = null; // how many reviews were open when the page was loaded
   let localTime = localStorage.getItem("nottwice-local") === "yes";
 
   const say = (state) => {
@@ -73,11 +73,11 @@
     showTimes();
     const title = document.title.replace(/^\(\d+\) /, "");
     document.title = pulse.open ? `(${pulse.open}) ${title}` : title;
+    // What the page shows does not change until it is loaded again, so neither does this number.
+    openAtLoad ??= pulse.open;
     if (mark !== null && mark !== pulse.mark) {
       if (refresh === "replace") replace();
-      else announce(pulse.open - open);
-    } else {
-      open = pulse.open;
+      else announce(pulse.open - openAtLoad);
     }
     mark = pulse.mark;
   };
