@@ -37,6 +37,13 @@ def visit_review(page: Any, run_id: str, workplace: Workplace) -> Any:
     return page
 
 
+def await_beat(page: Any) -> None:
+    """Wait until the page has heard from the server once more."""
+    shown = page.locator("#asof time")
+    before = shown.get_attribute("datetime")
+    wait_until(lambda: shown.get_attribute("datetime") != before)
+
+
 @pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without scripts"])
 def test_a_doubt_is_decided_and_taken_back(
     scripts: bool, open_page: Any, workplace: Workplace
@@ -124,9 +131,13 @@ def test_an_open_page_hears_of_changes_and_never_moves_under_the_cursor(
     assert [row.split("\n")[0] for row in page.locator("[data-row]").all_inner_texts()] == [
         row.split("\n")[0] for row in rows
     ]
-    page.get_by_text("1 new. Show.").click()
-    page.get_by_role("button", name="approve: Refund 4000 cents?").click()
-    page.get_by_text("What you decided is recorded").wait_for()
+    # Beats without a change do not forget what is new since the page was loaded.
+    for _ in range(2):
+        await_beat(page)
+    workplace.agent("desk", "desk-2")
+    page.get_by_text("2 new. Show.").click()
+    page.get_by_role("button", name="approve: Refund 4000 cents?").first.click()
+    page.get_by_text("What you decided is recorded: answer for Refund 4000 cents?").wait_for()
     with Ledger(workplace.store, create=False) as ledger:
         (review,) = ledger.store.reviews("desk-1")
         assert review.decision is not None

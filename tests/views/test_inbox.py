@@ -15,7 +15,8 @@ from nottwice.model.review import ReviewKind
 from nottwice.reviews.inbox import Reviews
 from nottwice.store.interface import Store
 from nottwice.views import inbox
-from nottwice.views.inbox import GROUP_OF, InboxFilter, read_inbox
+from nottwice.views.commands import CommandLine, ListCommand
+from nottwice.views.inbox import GROUP_OF, InboxFilter, read_inbox, reviews_command
 from nottwice.views.reviews import DANGER
 from tests.cli.workplace import Workplace
 from tests.views.loads import Loads, post
@@ -107,6 +108,16 @@ def test_only_what_is_shown_is_loaded(crowded: Ledger) -> None:
     store = Loads(crowded.store)
     found = read_inbox(Ledger(cast(Store, store)))
     assert store.calls_loaded == len(found.rows) + len(found.decided) == 4
+
+
+def test_the_command_of_an_inbox_has_its_filter() -> None:
+    line = CommandLine("a.db")
+    wanted = InboxFilter(group="in doubt", tool="pay it", run="r", older="1h")
+    found = reviews_command(wanted, line)
+    words = "--kind 'in doubt' --kind restored --tool 'pay it' --store a.db"
+    assert found.text == f"nottwice reviews {words}"
+    assert found.lacks == ("run", "older")
+    assert reviews_command(InboxFilter(), line) == ListCommand("nottwice reviews --store a.db", ())
 
 
 def test_an_empty_inbox_knows_how_many_processes_are_alive(crowded: Ledger, tmp_path: Path) -> None:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import html
+import json
+import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import parse_qs
 
 import pytest
+from click.testing import CliRunner
 
 import nottwice as nt
+from nottwice.cli.main import main
 from nottwice.errors import NottwiceError, ReplayUnsafeError
 from nottwice.guard.ledger import Ledger
 from tests.web.visiting import Visit, hidden, words
@@ -114,3 +121,46 @@ def test_an_empty_inbox_says_what_was_looked_at(tmp_path: Path) -> None:
     assert "quiet.db was read just now" in text
     assert "No living process holds a run." in text
     assert "1 living process holds runs. Workers that wait for work hold none." in busy
+
+
+@nt.tool("unsafe_on_replay", name="inbox_other", approve=True)
+def other() -> None: ...
+
+
+def test_every_tab_keeps_the_other_filters(visit: Visit) -> None:
+    markup = visit.get("/?tool=inbox_pay&run=pay-&older=1h").text
+    tabs = re.findall(r'<li><a href="([^"]*)"', markup.partition('<ul class="tabs"')[2])
+    kinds = [parse_qs(html.unescape(one).partition("?")[2]) for one in tabs[:3]]
+    rest = {"tool": ["inbox_pay"], "run": ["pay-"], "older": ["1h"]}
+    assert kinds == [rest, {"kind": ["in doubt"], **rest}, {"kind": ["approvals"], **rest}]
+
+
+def test_the_command_of_the_list_prints_what_is_shown(ledger: Ledger, visit: Visit) -> None:
+    with pytest.raises(NottwiceError), ledger.run("other"):
+        other()
+    path = "kind=approvals&tool=inbox_pay"
+    markup = visit.get(f"/?{path}").text
+    (command,) = re.findall(r"The same in a terminal:</span> <code>([^<]*)", markup)
+    _, *words = shlex.split(html.unescape(command))
+    printed = json.loads(CliRunner().invoke(main, [*words, "--json"]).output)["reviews"]
+    shown = visit.get(f"/api/reviews?{path}").json()["rows"]
+    assert [one["review_id"] for one in printed] == [one["review"]["review_id"] for one in shown]
+    assert len(shown) == 3
+    assert "In a terminal, without the filter by run and older:" in visit.text("/?run=p&older=1h")
+
+
+def test_only_what_was_decided_is_said_to_be_recorded(ledger: Ledger, visit: Visit) -> None:
+    said = "What you decided is recorded"
+    undecided = ids(ledger, "lost-")[0].partition(":")[0]
+    for forged in ("1", "x", "%00", undecided, ""):
+        assert said not in visit.text(f"/?recorded={forged}")
+    csrf = hidden(visit.get("/").text)["csrf"]
+    chosen = ids(ledger, "pay-")[:2]
+    form = {"csrf": csrf, "chosen[]": chosen, "verb": "approve"}
+    place = visit.client.post("/approve", data=form).headers["location"]
+    assert f"{said}: approve for Pay 0 cents , approve for Pay 1 cents ." in visit.text(place)
+    # It was Ann, and no one else.
+    assert said not in Visit(ledger, "eve").text(place)
+    one = ids(ledger, "pay-")[2].partition(":")[0]
+    sent = visit.post(f"/review/{one}", seen_at=f"/review/{one}", verb="approve", then="inbox")
+    assert f"{said}: approve for Pay 2 cents ." in visit.text(sent.headers["location"])

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import html
+import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from nottwice.cli.main import main
 from nottwice.guard.ledger import Ledger
 from tests.cli.workplace import Workplace
 from tests.web.visiting import Visit, words
@@ -28,6 +32,21 @@ def test_the_list_is_narrowed_by_its_address_and_says_why_a_run_stands(visit: Vi
     assert "nottwice runs --state failed" in failed
     assert "No such runs." in visit.text("/runs?prefix=nothing")
     assert "is not a state of a run" in visit.text("/runs?state=odd", status=400)
+
+
+def test_the_command_of_the_list_prints_the_runs_that_are_shown(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "many.db") as ledger:
+        for name, lot in (("-a 1", "a"), ("-a 2", "b"), ("b 1", "a")):
+            with ledger.run(name, tags={"lot": lot}, group="g"):
+                pass
+        page = "/runs?state=completed&prefix=-a&tag=lot%3Da&group=g"
+        markup = Visit(ledger).get(page).text
+        (command,) = re.findall(r"The same in a terminal:</span> <code>([^<]*)", markup)
+        _, *typed = shlex.split(html.unescape(command))
+        printed = json.loads(CliRunner().invoke(main, [typed[0], "--json", *typed[1:]]).output)
+        assert [run["run_id"] for run in printed["runs"]] == ["-a 1"]
+        assert markup.count("<tr data-row>") == 1
+        assert "In a terminal, without the filter by since:" in Visit(ledger).text("/runs?since=1h")
 
 
 def test_pages_follow_each_other_and_keep_the_filter(tmp_path: Path) -> None:

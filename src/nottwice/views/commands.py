@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 
 from nottwice.model.data.records import frozen_record
 from nottwice.store.postgres.place import without_secrets
+
+
+@frozen_record(frozen=True, slots=True)
+class ListCommand:
+    """The command that lists what a page shows."""
+
+    text: str
+    lacks: tuple[str, ...]
+    """The filters of the page that it has no option for."""
 
 
 @frozen_record(frozen=True, slots=True)
@@ -42,6 +52,12 @@ class CommandLine:
         if self.store is None:
             return ""
         return f" --store {shlex.quote(without_secrets(self.store))}"
+
+    def listing(
+        self, words: Sequence[str], name: str = "", *, lacks: Sequence[str] = ()
+    ) -> ListCommand:
+        """The command for what a page shows; ``lacks``: the filters that it has no option for."""
+        return ListCommand(self.command(shlex.join(words), name), tuple(lacks))
 
     def _app_words(self) -> str:
         return "" if self.app is None else f" --app {shlex.quote(self.app)}"

@@ -6,6 +6,7 @@ Promise kept here: P321 (the order, and what is offered without looking closely)
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Annotated
 
 from nottwice.errors import UsageError
@@ -16,6 +17,7 @@ from nottwice.model.runs.labels import parse_tag
 from nottwice.model.tool import parse_duration
 from nottwice.store.interface import Store
 from nottwice.views.choices import blocks_text
+from nottwice.views.commands import CommandLine, ListCommand
 from nottwice.views.holders import count_alive
 from nottwice.views.reviews import ReviewView, danger_of, review_view
 from nottwice.views.runs import Holders, RunView, run_view
@@ -119,9 +121,30 @@ def read_inbox(ledger: Ledger, wanted: InboxFilter | None = None) -> Inbox:
     )
 
 
+def reviews_command(wanted: InboxFilter, commands: CommandLine) -> ListCommand:
+    """The command that lists the reviews of an inbox."""
+    words = ["reviews"]
+    for kind in GROUPS.get(wanted.group, ()):
+        words += ["--kind", kind.value]
+    if wanted.tool:
+        words += ["--tool", wanted.tool]
+    lacks = [name for name in ("run", "tag", "older") if getattr(wanted, name)]
+    return commands.listing(words, lacks=lacks)
+
+
 def in_bulk(view: ReviewView) -> bool:
     """Whether several such reviews may be decided at once: approvals, and never a doubt."""
     return view.kind is ReviewKind.APPROVAL and view.is_open
+
+
+def decided_by(ledger: Ledger, review_ids: Iterable[str], who: str) -> tuple[ReviewView, ...]:
+    """Those of these reviews that a person has decided."""
+    known = filter(None, map(ledger.store.load_review, review_ids))
+    return tuple(
+        review_view(ledger.store, review)
+        for review in known
+        if review.decision is not None and review.decision.by == who
+    )
 
 
 def check_filter(wanted: InboxFilter) -> None:

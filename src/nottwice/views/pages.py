@@ -18,6 +18,7 @@ from nottwice.model.run import RunRecord, RunStatus, WaitKind
 from nottwice.model.runs.labels import Labels, parse_tag, read_labels
 from nottwice.model.tool import parse_duration
 from nottwice.store.interface import Store
+from nottwice.views.commands import CommandLine, ListCommand
 from nottwice.views.runs import STATES, RunView, decided_reviews, list_runs
 from nottwice.views.shape import LEDGER
 from nottwice.views.text import shorten
@@ -73,6 +74,15 @@ def page_of_runs(ledger: Ledger, wanted: RunFilter, *, rows: int = ROWS) -> RunP
         next=_mark(shown[-1]) if len(found) > rows else None,
         now=now,
     )
+
+
+def runs_command(wanted: RunFilter, commands: CommandLine) -> ListCommand:
+    """The command that lists the runs of a page."""
+    words = ["runs"]
+    for name in ("state", "graph", "tag", "group"):
+        if getattr(wanted, name):
+            words += [f"--{name}", getattr(wanted, name)]
+    return commands.listing(words, wanted.prefix, lacks=["since"] if wanted.since else [])
 
 
 def _recent(ledger: Ledger, wanted: RunFilter, now: float) -> Iterator[RunView]:

@@ -220,9 +220,7 @@ def _review_view(review: Review, row: CallRow | None, tools: ToolTexts) -> Revie
         subject=subject_text(review, row),
         arguments=args,
         title=tools.title(tool, args),
-        look=tools.look(
-            tool, args, call_id=review.call_id, key=None if row is None else row.key
-        ),
+        look=tools.look(tool, args, call_id=review.call_id, key=None if row is None else row.key),
         result_schema=None if args is None else tools.result_schema(tool),
         blocks=review.blocks,
     )

@@ -6,8 +6,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from nottwice.views.inbox import GROUPS, InboxFilter, read_inbox
-from nottwice.web.deciding import record_several
+from nottwice.views.inbox import (
+    GROUPS,
+    InboxFilter,
+    decided_by,
+    read_inbox,
+    reviews_command,
+)
+from nottwice.web.deciding import MOST_AT_ONCE, record_several
 from nottwice.web.desk import Desk, form_in, visitor_of
 from nottwice.web.rendering import go_to
 
@@ -18,8 +24,16 @@ def routes(desk: Desk) -> list[Route]:
     def show(request: Request) -> Response:
         wanted = read_filter(request)
         found = read_inbox(desk.ledger, wanted)
+        named = request.query_params.get("recorded", "").split(",")[:MOST_AT_ONCE]
         return desk.render.page(
-            request, "inbox.html", now=found.now, inbox=found, wanted=wanted, groups=list(GROUPS)
+            request,
+            "inbox.html",
+            now=found.now,
+            inbox=found,
+            wanted=wanted,
+            groups=list(GROUPS),
+            list_command=reviews_command(wanted, desk.commands),
+            recorded=decided_by(desk.ledger, filter(None, named), visitor_of(request).name),
         )
 
     def approve(request: Request) -> Response:
@@ -36,7 +50,7 @@ def routes(desk: Desk) -> list[Route]:
         )
         failed = [one for one in outcomes if one.error is not None]
         if not failed:
-            return go_to(request, "/", recorded=len(outcomes))
+            return go_to(request, "/", recorded=",".join(one.review_id for one in outcomes))
         now = desk.ledger.clock.now()
         return desk.render.page(
             request, "partly.html", now=now, status=409, outcomes=outcomes, failed=failed

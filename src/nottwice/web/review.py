@@ -32,7 +32,7 @@ def routes(desk: Desk) -> list[Route]:
         except UsageError as error:
             return _page(desk, request, mistake=str(error), status=400)
         if form_in(request).get("then") == "inbox":
-            return go_to(request, "/", recorded=review.version)
+            return go_to(request, "/", recorded=review.review_id)
         return go_to(request, f"/review/{review.review_id}", recorded=review.version)
 
     path = "/review/{review_id}"

@@ -18,7 +18,7 @@ from nottwice.views.details import RunDetails, look_into
 from nottwice.views.drawing import drawing_of, picture
 from nottwice.views.graphs import difference, state_at
 from nottwice.views.outcomes import entry_view
-from nottwice.views.pages import RunFilter, page_of_runs
+from nottwice.views.pages import RunFilter, page_of_runs, runs_command
 from nottwice.views.resuming import who_resumes
 from nottwice.views.runs import STATES, find_run
 from nottwice.views.timeline import timeline_of
@@ -44,6 +44,7 @@ def routes(desk: Desk) -> list[Route]:
             wanted=wanted,
             states=STATES,
             graphs=graphs,
+            list_command=runs_command(wanted, desk.commands),
         )
 
     def one_run(request: Request) -> Response:
