@@ -24,17 +24,23 @@ EXAMPLE = ROOT / "examples" / "langchain_agent.py"
 pytestmark = pytest.mark.deep(part="adapters")
 
 
-@pytest.mark.parametrize("suite", ["TestAgent", "TestNode"])
+@pytest.mark.parametrize("suite", ["TestAgent", "TestNode", "TestTask"])
 def test_the_suite_for_adapters_passes_and_its_bare_control_counts_two(
-    python: Path, tmp_path: Path, suite: str
+    python: Path, server: str, tmp_path: Path, suite: str
 ) -> None:
-    run_inside(python, "check_suite.py", tmp_path, only=suite)
+    run_inside(python, "check_suite.py", tmp_path, server=server, only=suite)
 
 
 def test_agents_and_graphs_of_every_shape_act_once_and_ask_in_their_way(
     python: Path, server: str, tmp_path: Path
 ) -> None:
     run_inside(python, "check_middleware.py", tmp_path, server=server)
+
+
+def test_a_tool_in_a_task_of_the_functional_api_acts_once_and_asks_in_its_way(
+    python: Path, server: str, tmp_path: Path
+) -> None:
+    run_inside(python, "check_tasks.py", tmp_path, server=server)
 
 
 def test_the_example_is_killed_after_it_paid_and_pays_once(python: Path, tmp_path: Path) -> None:

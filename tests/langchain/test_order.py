@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from nottwice.errors import UsageError
-from nottwice.langchain.order import CHECKPOINTER, waits
+from nottwice.langchain.order import CHECKPOINTER, around, checkpoints_of, waits
 
 
 class OtherSaver:
@@ -46,3 +46,26 @@ def test_another_saver_that_saves_first_is_used_without_waiting() -> None:
 @pytest.mark.parametrize("nothing", [{}, {CHECKPOINTER: None}, {CHECKPOINTER: False}])
 def test_without_a_saver_there_is_nothing_to_wait_for(nothing: dict[str, Any]) -> None:
     assert not waits(nothing)
+
+
+@pytest.mark.parametrize(
+    ("named", "kept"),
+    [
+        ({"": "1"}, [""]),
+        ({"": "1", "inner:a": "2"}, ["", "inner:a"]),
+        ({"": "1", "flow:a": "1"}, [""]),
+        ({"": "1", "flow:a": "1", "flow:a|pay:b": "1"}, [""]),
+        ({"": "1", "inner:a": "2", "inner:a|node:b": "2"}, ["", "inner:a"]),
+        ({"inner:a": "2", "inner:a|node:b": "3"}, ["inner:a", "inner:a|node:b"]),
+        (None, []),
+    ],
+)
+def test_a_task_inside_a_node_has_the_checkpoints_of_the_graphs_around_it(
+    named: dict[str, str] | None, kept: list[str]
+) -> None:
+    assert list(checkpoints_of({"checkpoint_map": named})) == kept
+
+
+def test_the_outermost_graph_has_no_namespace() -> None:
+    assert around("flow:a|pay:b|more:c") == "flow:a|pay:b"
+    assert around("flow:a") == ""

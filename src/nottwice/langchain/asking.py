@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from langgraph.errors import GraphInterrupt
 from langgraph.types import Interrupt
 
-from nottwice.langchain.order import CHECKPOINTER
+from nottwice.langchain.order import CHECKPOINTER, around, checkpoints_of
 from nottwice.langchain.questions import Heard
 
 if TYPE_CHECKING:
@@ -80,9 +80,11 @@ class GraphAsking:
         raise GraphInterrupt((Interrupt.from_ns(value=question, ns=namespace),))
 
     def _checkpoint(self) -> RunnableConfig:
-        """The checkpoint that this task belongs to. Its own namespace is one below."""
-        namespace = str(self._configurable.get("checkpoint_ns") or "").rpartition("|")[0]
-        checkpoints = self._configurable.get("checkpoint_map") or {}
+        """The checkpoint that this task belongs to: the nearest of those around it."""
+        checkpoints = checkpoints_of(self._configurable)
+        namespace = around(str(self._configurable.get("checkpoint_ns") or ""))
+        while namespace and namespace not in checkpoints:
+            namespace = around(namespace)
         named = {
             "thread_id": self._configurable.get("thread_id"),
             "checkpoint_ns": namespace,

@@ -18,6 +18,25 @@ _DEFAULT = "async"
 """What LangGraph does if the caller names no durability. The config says nothing then."""
 
 
+def checkpoints_of(configurable: Mapping[str, Any]) -> dict[str, str]:
+    """Return the checkpoints that led to a task, by namespace: of its graph and those around it.
+
+    A ``@task`` that a node calls is no graph, and has no checkpoints. LangGraph still names one in
+    the namespace of that node: the one of the graph around it, a second time.
+    """
+    named: Mapping[str, str] = configurable.get("checkpoint_map") or {}
+    return {
+        namespace: checkpoint_id
+        for namespace, checkpoint_id in named.items()
+        if not namespace or named.get(around(namespace)) != checkpoint_id
+    }
+
+
+def around(namespace: str) -> str:
+    """Return the namespace one level up."""
+    return namespace.rpartition("|")[0]
+
+
 def waits(configurable: Mapping[str, Any]) -> bool:
     """Whether the call has to wait for its checkpoint. UsageError: it must not be made at all."""
     saver = configurable.get(CHECKPOINTER)

@@ -28,6 +28,7 @@ from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from nottwice.errors import LedgerCorrupt, UsageError
 from nottwice.guard.ledger import Ledger, ledger_of
 from nottwice.langchain.durable import WAIT_SECONDS, durable_at
+from nottwice.langchain.order import checkpoints_of
 from nottwice.langchain.pieces import (
     Piece,
     PiecePlace,
@@ -470,7 +471,7 @@ def _led_to(config: RunnableConfig) -> Sequence[CheckpointKey]:
             "a crash the model would be asked again and could ask for something else. The call was "
             'not made. Invoke the graph with durability="async" or "sync".'
         )
-    named = dict(asked.get("checkpoint_map") or {})
+    named = checkpoints_of(asked)
     if asked.get("checkpoint_id"):
         named[asked.get("checkpoint_ns") or ""] = asked["checkpoint_id"]
     if not named or asked.get("thread_id") is None:

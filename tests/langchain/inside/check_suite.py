@@ -11,10 +11,21 @@ import os
 import subprocess
 import sys
 import traceback
-from dataclasses import asdict
+from dataclasses import asdict, fields
+from typing import Any
 
 from nottwice.testing.adapters import AdapterConformance, Scene
 from nottwice.testing.adapters.child import load_driver
+from nottwice.testing.adapters.suite import Call
+from tests.langchain.inside.places import place_for
+
+
+class PlacedScene(Scene):
+    """A scene whose ledger is in the database that is tested."""
+
+    @property
+    def store(self) -> str:
+        return place_for(self.folder)
 
 
 class Forking(AdapterConformance):
@@ -22,6 +33,10 @@ class Forking(AdapterConformance):
 
     driver = ""
     repeats = True
+
+    def scene(self, replies: list[list[Call]], **options: Any) -> Scene:
+        told = super().scene(replies, **options)
+        return PlacedScene(**{each.name: getattr(told, each.name) for each in fields(told)})
 
     def process(self, scene: Scene) -> subprocess.CompletedProcess[str]:
         reading, writing = os.pipe()
@@ -61,6 +76,12 @@ class TestNode(Forking):
     """`ToolNode` in a `StateGraph`, sync, asked again from the beginning: no checkpoint is left."""
 
     driver = "tests.langchain.inside.driving:drive_node"
+
+
+class TestTask(Forking):
+    """`@task` in an `@entrypoint`, sync, continued from the writes that `NottwiceSaver` has."""
+
+    driver = "tests.langchain.inside.driving:drive_task"
 
 
 # Only what is called Test is collected, and the driver is imported before the first fork.

@@ -3,6 +3,7 @@
 `drive_agent` continues a killed conversation from its checkpoint: `create_agent`, the saver of
 nottwice, async. `drive_node` has forgotten it, because LangGraph's `InMemorySaver` died with the
 process: a `StateGraph` with a `ToolNode`, sync. There the model asks again, with new ids.
+`drive_task` has no graph: an `@entrypoint` whose `@task`s ask the model and call the tools.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.func import entrypoint, task
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.types import Command
@@ -72,6 +74,43 @@ def drive_node(scene: Scene) -> Driven:
         asked = _answered(state, scene, seen)
         if asked is None:
             return _driven(state)
+
+
+def drive_task(scene: Scene) -> Driven:
+    """The tools of one reply are tasks that run at the same time."""
+    tools = [tool(each) for each in scene.tools.values()]
+    if scene.protected:
+        tools = protect(tools, scene.store, tools=classes(scene))
+    by_name = {each.name: each for each in tools}
+    model = _model(scene)
+    messages: list[Any] = []
+
+    @task
+    def reply(conversation: list[Any]) -> Any:
+        return model.invoke(conversation)
+
+    @task
+    def use(asked: dict[str, Any]) -> Any:
+        return by_name[asked["name"]].invoke(asked)
+
+    @entrypoint(checkpointer=NottwiceSaver(scene.store))
+    def flow(text: str) -> None:
+        messages[:] = [HumanMessage(text)]
+        while True:
+            said = reply(list(messages)).result()
+            messages.append(said)
+            if not said.tool_calls:
+                return
+            messages.extend([each.result() for each in [use(one) for one in said.tool_calls]])
+
+    config: Any = {"configurable": {"thread_id": scene.thread}}
+    asked: Any = None if flow.get_state(config).next else "Do it."
+    seen: set[str] = set()
+    while True:
+        state = flow.invoke(asked, config) or {}
+        asked = _answered(state, scene, seen)
+        if asked is None:
+            return _driven({**state, "messages": messages})
 
 
 def classes(scene: Scene) -> Any:
