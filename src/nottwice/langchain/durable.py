@@ -23,7 +23,6 @@ from collections.abc import Callable, Iterable
 from nottwice.errors import StoreError, UsageError
 from nottwice.langchain.rows import CheckpointKey
 
-WAIT_SECONDS = 30.0
 MOST_REMEMBERED = 4096
 
 Waiter = concurrent.futures.Future[None]

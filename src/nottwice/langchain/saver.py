@@ -27,7 +27,7 @@ from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 
 from nottwice.errors import LedgerCorrupt, UsageError
 from nottwice.guard.ledger import Ledger, ledger_of
-from nottwice.langchain.durable import WAIT_SECONDS, durable_at
+from nottwice.langchain.durable import durable_at
 from nottwice.langchain.order import checkpoints_of
 from nottwice.langchain.pieces import (
     Piece,
@@ -49,6 +49,7 @@ from nottwice.langchain.rows import (
     check_name,
     visited,
 )
+from nottwice.model.tool import Duration, timeout_seconds
 from nottwice.store.interface import Store
 
 if TYPE_CHECKING:
@@ -102,20 +103,23 @@ class NottwiceSaver(BaseCheckpointSaver[int]):
     # The order of checkpoints and effects
 
     def wait_until_durable(
-        self, config: RunnableConfig, *, timeout_seconds: float = WAIT_SECONDS
+        self, config: RunnableConfig, *, timeout: Duration | None = "30s"
     ) -> None:
         """Wait until the checkpoints that led to a task are durable, given the task's own config.
 
         StoreError if they are not durable in time or could not be saved, UsageError if they never
-        will be (``durability="exit"``). Then the call must not be made.
+        will be (``durability="exit"``). Then the call must not be made. ``timeout``: None means not
+        to wait at all.
         """
-        self._durable.wait(_led_to(config), wait_seconds=timeout_seconds)
+        seconds = timeout_seconds(timeout, what="timeout")
+        self._durable.wait(_led_to(config), wait_seconds=seconds)
 
     async def await_until_durable(
-        self, config: RunnableConfig, *, timeout_seconds: float = WAIT_SECONDS
+        self, config: RunnableConfig, *, timeout: Duration | None = "30s"
     ) -> None:
         """Do the same without blocking the event loop."""
-        await self._durable.wait_in_loop(_led_to(config), wait_seconds=timeout_seconds)
+        seconds = timeout_seconds(timeout, what="timeout")
+        await self._durable.wait_in_loop(_led_to(config), wait_seconds=seconds)
 
     # Saving
 

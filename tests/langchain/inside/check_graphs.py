@@ -263,7 +263,7 @@ def test_a_clone_with_an_allowlist_shares_what_the_saver_knows(tmp_path: Path) -
     clone = saver.with_allowlist([("somewhere", "Thing")])
     graph = looping(3).compile(checkpointer=clone)
     graph.invoke({"messages": [], "number": 0}, CONFIG)
-    saver.wait_until_durable(graph.get_state(CONFIG).config, timeout_seconds=0)
+    saver.wait_until_durable(graph.get_state(CONFIG).config, timeout=None)
 
 
 def test_threads_are_deleted_copied_and_named_as_text_only(tmp_path: Path) -> None:

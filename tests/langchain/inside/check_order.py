@@ -158,7 +158,7 @@ def test_checkpoints_that_will_never_be_saved_refuse_the_call(tmp_path: Path) ->
     called = []
 
     def tool(state: State, config: RunnableConfig) -> State:
-        saver.wait_until_durable(config, timeout_seconds=0.1)
+        saver.wait_until_durable(config, timeout="100ms")
         called.append(1)
         return {}
 
