@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import nottwice as nt
-from nottwice.adapters import REPEAT
+from nottwice.adapters import REPEAT, verdict_of
 from nottwice.errors import UsageError
 from nottwice.langchain.declared import (
     Declared,
@@ -51,7 +51,12 @@ def test_all_options_of_a_declaration_may_be_given() -> None:
         ("sometimes", nt.errors.UnclassifiedTool),
         (7, UsageError),
         ({"replay": "idempotent_with_key"}, nt.errors.InvalidTool),
-        ({"replay": "pure", "colour": "red"}, TypeError),
+        ({"replay": "pure", "colour": "red"}, UsageError),
+        ({"once_pr": ("to",)}, UsageError),
+        ({"once_per": 7}, nt.errors.InvalidTool),
+        ({"key": "{cents}"}, nt.errors.InvalidTool),
+        ({"class": "sometimes"}, nt.errors.UnclassifiedTool),
+        ({"class": "pure", "replay": "pure"}, UsageError),
     ],
 )
 def test_a_wrong_declaration_is_refused_before_the_first_call(
@@ -59,6 +64,19 @@ def test_a_wrong_declaration_is_refused_before_the_first_call(
 ) -> None:
     with pytest.raises(error):
         Declared({"charge": said})
+
+
+def test_class_means_the_same_as_replay() -> None:
+    declared = Declared({"search": {"class": "pure"}})
+    assert declared.spec("search", SCHEMA).replay_class == "pure"
+
+
+def test_a_tool_that_is_not_there_yet_is_warned_of_once() -> None:
+    declared = Declared({"serach": "pure", "charge": "idempotent"})
+    with pytest.warns(RuntimeWarning, match=r"'serach'.*charge, search"):
+        declared.warn_of_unknown(["search", "charge"])
+    # A second warning would be an error here.
+    declared.warn_of_unknown(["search", "charge"])
 
 
 def test_a_class_for_a_tool_that_does_not_exist_is_refused() -> None:
@@ -89,6 +107,15 @@ def test_the_run_is_named_or_around_the_code_or_the_thread_and_never_made_up() -
     for nothing in ({}, {"thread_id": None}, {"thread_id": ""}):
         with pytest.raises(UsageError, match=r"thread_id.*run=.*nt\.run"):
             find_run(None, nothing)
+
+
+@pytest.mark.parametrize("unusable", ["x" * 513, "user\u200b7", "a\nb"])
+def test_an_id_that_no_store_could_keep_stops_the_graph(unusable: str) -> None:
+    """A model that is told of it could only look for a way around."""
+    for run, thread in ((None, {"thread_id": unusable}), (unusable, {})):
+        with pytest.raises(UsageError, match="Nothing happened") as refused:
+            find_run(run, thread)
+        assert verdict_of(refused.value) == "stop"
 
 
 def test_only_arguments_of_the_tool_identify_a_call() -> None:

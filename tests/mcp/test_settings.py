@@ -28,11 +28,20 @@ def test_a_class_alone_or_a_table_is_enough() -> None:
     assert "later" not in read
 
 
+def test_replay_means_the_same_as_class() -> None:
+    said = {"replay": "unsafe_on_replay", "fresh": "2h"}
+    assert read_tools({"mail": said}) == read_tools(
+        {"mail": {"class": "unsafe_on_replay", "fresh": "2h"}}
+    )
+
+
 @pytest.mark.parametrize(
     "said",
     [
         "safe",
         {"class": "safe"},
+        {"replay": "safe"},
+        {"class": "pure", "replay": "pure"},
         {"class": "pure", "frsh": "1h"},
         {"frsh": "1h"},
         {"class": "pure", "fresh": 3600},

@@ -6,12 +6,14 @@ has no class is ``unsafe_on_replay``: it costs questions, and never a second eff
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypedDict
 
 from nottwice.adapters import REPEAT, ToolSpec, declare
 from nottwice.engine.session import current_scope
-from nottwice.errors import UsageError
+from nottwice.errors import InvalidId, UsageError
+from nottwice.model.call import check_id
 from nottwice.model.tool import Duration, Repeat, Tool
 
 NAMESPACE = "langchain/"
@@ -23,9 +25,14 @@ REPEAT_TEXT = (
 )
 
 
-class ToolOptions(TypedDict, total=False):
+# The word of the settings for MCP. It means ``replay``, and cannot be written as below.
+_Class = TypedDict("_Class", {"class": ReplayName}, total=False)
+
+
+class ToolOptions(_Class, total=False):
     """What a user may say about a tool: the options of ``nt.adapters.declare``.
 
+    ``replay``: the class; ``class`` means the same.
     ``repeat``: with ``"free"`` or ``"ask"``, the tool gets the parameter ``nottwice_repeat``, with
     which a model asks for a deliberate repeat; with ``"ask"``, a person approves it first.
     """
@@ -59,10 +66,10 @@ class Declared:
     def __init__(self, tools: Classes | None) -> None:
         given = {} if tools is None else dict(tools)
         self._options = {name: _options(name, said) for name, said in given.items()}
-        for name, options in self._options.items():
-            if "replay" in options:
-                # What is wrong with it is said now, and not in the middle of a conversation.
-                declare(NAMESPACE + name, **options)
+        self._warned: set[str] = set()
+        for name in self._options:
+            # What is wrong with it is said now, and not in the middle of a conversation.
+            self.spec(name)
 
     def check_known(self, names: Iterable[str]) -> None:
         """Refuse a class for a tool that does not exist: it is a typing error."""
@@ -74,7 +81,23 @@ class Declared:
                     f"{', '.join(sorted(known))}."
                 )
 
-    def spec(self, name: str, schema: Mapping[str, Any]) -> ToolSpec:
+    def warn_of_unknown(self, names: Iterable[str]) -> None:
+        """Warn, once, of a class for a tool that is not there.
+
+        It is a typing error, unless another middleware adds the tool later.
+        """
+        known = set(names)
+        for name in self._options.keys() - known - self._warned:
+            self._warned.add(name)
+            warnings.warn(
+                f"tools= names {name!r}, and there is no such tool. The tools are: "
+                f"{', '.join(sorted(known))}. If it is a typing error, correct it: a tool without "
+                "a class is unsafe_on_replay, and a read would be answered from its receipt.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    def spec(self, name: str, schema: Mapping[str, Any] | None = None) -> ToolSpec:
         """Return the tool of this name for the engine. ``schema``: of its arguments."""
         options: dict[str, Any] = {"replay": "unsafe_on_replay", **self._options.get(name, {})}
         return declare(NAMESPACE + name, schema=schema, **options)
@@ -100,7 +123,7 @@ def find_run(run: str | None, configurable: Mapping[str, Any]) -> str | None:
     It is the same after a restart, so it is never made up (P261).
     """
     if run is not None:
-        return run
+        return _usable(run, "The run id")
     if current_scope.get() is not None:
         return None
     thread_id = configurable.get("thread_id")
@@ -111,7 +134,15 @@ def find_run(run: str | None, configurable: Mapping[str, Any]) -> str | None:
             'NottwiceMiddleware(..., run="ticket-7"), or open a run around it: with '
             'nt.run("ticket-7", store="agent.db"): ...'
         )
-    return str(thread_id)
+    return _usable(str(thread_id), "The thread id")
+
+
+def _usable(run_id: str, what: str) -> str:
+    """Return the id. UsageError, which stops the graph: no model could choose another id."""
+    try:
+        return check_id(run_id, what=what)
+    except InvalidId as error:
+        raise UsageError(error.message) from error
 
 
 def with_repeat(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,9 +175,21 @@ def _options(name: str, said: Any) -> dict[str, Any]:
     if isinstance(said, str):
         return {"replay": said}
     if isinstance(said, Mapping):
-        return dict(said)
+        return _with_replay(name, dict(said))
     raise UsageError(
         f"Tool {name!r} was declared with {type(said).__name__}. Nothing was protected. Give its "
         'class, tools={"search": "pure"}, or its options, '
         'tools={"charge": {"replay": "idempotent_with_key", "key": "order-{order_id}", ...}}.'
     )
+
+
+def _with_replay(name: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options in the words of ``declare``."""
+    wrong = [each for each in options if each not in ToolOptions.__annotations__]
+    if wrong or {"class", "replay"} <= options.keys():
+        raise UsageError(
+            f"Tool {name!r} was declared with {wrong[0] if wrong else 'class and replay'!r}. "
+            "Nothing was protected. Its options are: replay (or class), "
+            f"{', '.join(sorted(ToolOptions.__annotations__.keys() - {'class', 'replay'}))}."
+        )
+    return {"replay" if each == "class" else each: one for each, one in options.items()}

@@ -75,6 +75,8 @@ class NottwiceMiddleware(AgentMiddleware[Any, Any, Any]):
         if request.tool is None:
             # The model made the name up. ToolNode tells it so.
             return request
+        names = [each.name for each in (*request.runtime.tools, request.tool)]
+        self._protection.declared.warn_of_unknown(names)
         return request.override(tool=self._protection.protected(request.tool))
 
     def _offering(self, request: ModelRequest[Any]) -> ModelRequest[Any]:

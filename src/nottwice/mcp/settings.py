@@ -45,6 +45,7 @@ class ToolSettings:
 def read_tools(given: Mapping[str, Any] | None, *, where: str = "tools") -> dict[str, ToolSettings]:
     """Read what was said about each tool: a class, or a mapping with ``class`` and more.
 
+    ``replay`` means the same as ``class``.
     ``where``: how an error names the origin. Raises UsageError before anything happens.
     """
     found: dict[str, ToolSettings] = {}
@@ -53,6 +54,7 @@ def read_tools(given: Mapping[str, Any] | None, *, where: str = "tools") -> dict
         words = {"class": said} if isinstance(said, str) else said
         if not isinstance(words, Mapping):
             raise _wrong(at, f"it is {type(said).__name__}, not a class or a table")
+        words = _with_class(words, at)
         if "class" in words:
             found[name] = _read_tool(words, at)
         elif unknown := [word for word in words if word not in _WORDS]:
@@ -118,6 +120,13 @@ def new_settings(name: str, tools: Iterable[Mapping[str, Any]]) -> str:
             lines.append('# class = "unsafe_on_replay"')
             lines.append(f'# fresh = "{FRESH}"')
     return "\n".join(lines) + "\n"
+
+
+def _with_class(words: Mapping[str, Any], at: str) -> Mapping[str, Any]:
+    """Return the same with ``class`` where ``replay`` was said, as in ``nt.adapters.declare``."""
+    if {"class", "replay"} <= words.keys():
+        raise _wrong(at, "it has both 'class' and 'replay', which mean the same")
+    return {"class" if word == "replay" else word: said for word, said in words.items()}
 
 
 def _read_tool(words: Mapping[str, Any], at: str) -> ToolSettings:

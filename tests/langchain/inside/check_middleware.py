@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import ToolRetryMiddleware
+from langchain.agents.middleware import AgentMiddleware, ToolRetryMiddleware
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, tool
@@ -186,6 +187,25 @@ def test_doubts_of_one_task_are_asked_one_after_the_other_each_answered_on_its_o
     assert sorted(shop.sent) == [13, 14, 15]
 
 
+def test_approvals_of_one_task_in_the_same_words_are_given_by_id(
+    tmp_path: Path, shop: Shop
+) -> None:
+    """LangGraph hands a plain answer out again. A second approval in the same words looks like the
+    first one, so it is not taken: no call is made without an approval."""
+    options: Any = {"charge": {"replay": "unsafe_on_replay", "approve": True}}
+    node = protect(ToolNode([shop.charge]), place_for(tmp_path), tools=options)
+    graph = graph_of(place_for(tmp_path), scripted(charges(5, 6)), node)
+    approve = {"decisions": [{"type": "approve"}]}
+    graph.invoke(HELLO, CONFIG)
+    for _ in range(3):
+        state = graph.invoke(Command(resume=approve), CONFIG)
+        assert len(questions(state)) == 1
+        assert len(shop.sent) == 1
+    state = graph.invoke(Command(resume={_id_of(state): approve}), CONFIG)
+    assert sorted(shop.sent) == [5, 6]
+    assert len(told(state)) == 2
+
+
 def test_a_question_that_is_saved_meanwhile_is_not_answered_by_what_came_before(
     tmp_path: Path,
 ) -> None:
@@ -305,6 +325,53 @@ def test_a_call_that_belongs_to_no_run_is_refused(tmp_path: Path, shop: Shop) ->
     with nt.Ledger(place) as ledger:
         found = [next(ledger.calls(run)).args for run in ("ticket-7", "ticket-8", "ticket-9")]
     assert found == [{"cents": 7}] * 3
+
+
+def test_a_thread_that_cannot_name_a_run_stops_the_agent(tmp_path: Path, shop: Shop) -> None:
+    agent = agent_of(place_for(tmp_path), scripted(charges(7)), shop.charge)
+    for thread_id in ("user\u200b7", "x" * 600):
+        with pytest.raises(UsageError, match=r"The thread id .* Nothing happened"):
+            agent.invoke(HELLO, {"configurable": {"thread_id": thread_id}})
+    assert shop.sent == []
+
+
+class Adding(AgentMiddleware[Any, Any, Any]):
+    """Another middleware, which brings a tool."""
+
+    def __init__(self, more: BaseTool) -> None:
+        super().__init__()
+        self.tools = [more]
+
+
+@pytest.mark.parametrize("way", ["create_agent", "ToolNode"])
+def test_a_class_for_a_tool_that_is_not_there_is_warned_of(
+    tmp_path: Path, shop: Shop, way: str
+) -> None:
+    @tool
+    def read() -> str:
+        """Read."""
+        return "v0"
+
+    def invoke(name: str) -> None:
+        place = place_for(tmp_path)
+        guard = NottwiceMiddleware(place, tools={name: "pure"})
+        model = scripted(charges(5))
+        if way == "ToolNode":
+            node = ToolNode([shop.charge, read], wrap_tool_call=guard.wrap_tool_call)
+            graph_of(place, model, node).invoke(HELLO, CONFIG)
+        else:
+            create_agent(
+                model,
+                [shop.charge],
+                checkpointer=NottwiceSaver(place),
+                middleware=[Adding(read), guard],
+            ).invoke(HELLO, CONFIG)
+
+    with pytest.warns(RuntimeWarning, match=r"names 'raed'.*charge, read"):
+        invoke("raed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        invoke("read")
 
 
 # The order of checkpoints and effects
