@@ -22,6 +22,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.frameworks.required import missing
 from tests.mcp.environment import interpreter, run_inside
 from tests.test_frameworks import PLACE, python
 from tests.tidy.source import ROOT
@@ -144,7 +145,7 @@ def tool(python: Path) -> list[str]:
     """The conformance tool, installed if need be."""
     npm = shutil.which("npm")
     if npm is None:
-        pytest.skip("There is no npm.")
+        missing("There is no npm.")
     folder = PLACE / "conformance"
     with (PLACE / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -162,14 +163,14 @@ def tool(python: Path) -> list[str]:
                     timeout=INSTALL_LIMIT_SECONDS,
                 )
             except subprocess.TimeoutExpired:
-                pytest.skip(f"npm did not install the tool within {INSTALL_LIMIT_SECONDS} s.")
+                missing(f"npm did not install the tool within {INSTALL_LIMIT_SECONDS} s.")
             if ran.returncode != 0:
-                pytest.skip(f"npm could not install the tool: {ran.stderr[-500:]}")
+                missing(f"npm could not install the tool: {ran.stderr[-500:]}")
             stamp.write_text(wanted)
     modules = folder / "node_modules"
     node = next(modules.glob("node*/bin/node"), None)
     if node is None:
-        pytest.skip("npm's package node brought no node for this machine.")
+        missing("npm's package node brought no node for this machine.")
     script = modules / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
     return [str(node), str(script)]
 
