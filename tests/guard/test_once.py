@@ -152,6 +152,23 @@ def test_one_name_stands_for_one_call(host: Host) -> None:
         assert ledger.once("g", "1", PAY, {"cents": 1}, unwanted).value == "paid"
 
 
+def test_two_groups_never_share_a_run_whatever_their_names_are(host: Host) -> None:
+    """P300. A slash in the name is not a border of the group, and its escape is no other name."""
+    calls = [("a/b", "c"), ("a", "b/c"), ("a", "b%2Fc"), ("a", "b%252Fc")]
+    with host.process() as ledger:
+        for group, name in calls:
+            made = ledger.once(group, name, PAY, {"n": 1}, lambda _, it=(group, name): "|".join(it))
+            assert (made.value, made.replayed) == (f"{group}|{name}", False)
+            assert ledger.once(group, name, PAY, {"n": 1}, unwanted).value == f"{group}|{name}"
+        ids = {run.id: run.group for run in ledger.runs()}
+    assert ids == {
+        "a/b/c": "a/b",
+        "a/b%2Fc": "a",
+        "a/b%252Fc": "a",
+        "a/b%25252Fc": "a",
+    }
+
+
 def test_a_call_that_failed_without_effect_may_be_made_again(host: Host) -> None:
     def declined(arguments: dict[str, Any]) -> None:
         raise nt.Permanent("declined")

@@ -1,8 +1,8 @@
 """One call as a run of its own: ``ledger.once(group, name, tool, arguments)`` (P300, P301, P304).
 
 For hosts: an activity of a workflow engine, a task of a queue, a job. Each makes one call, in any
-process, and is called again when it was lost. The run is ``group/name``; calls of one group may run
-in parallel, on any machine.
+process, and is called again when it was lost. The run is ``group/name``, with ``%2F`` for a slash
+in the name; calls of one group may run in parallel, on any machine.
 """
 
 from __future__ import annotations
@@ -77,9 +77,12 @@ class Once:
 
 
 def run_id_of(group: str, name: str) -> str:
-    """Return the id of the run that a call of a group is."""
+    """Return the id of the run that a call of a group is.
+
+    The last slash divides them: ``c`` of ``a/b`` and ``b/c`` of ``a`` are two runs.
+    """
     check_id(group, what="The group")
-    check_id(name, what="The name of the call")
+    name = check_id(name, what="The name of the call").replace("%", "%25").replace("/", "%2F")
     return check_id(f"{group}/{name}", what="The run id, made of the group and the name,")
 
 
