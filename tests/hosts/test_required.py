@@ -39,3 +39,15 @@ def test_a_missing_engine_fails_the_test_where_engines_are_required(
     monkeypatch.setenv("NOTTWICE_HOSTS", "required")
     with pytest.raises(AssertionError, match=r"There is no redis-server\. .*must be here"):
         run_inside(Path(sys.executable), check, tmp_path)
+
+
+def test_a_machine_without_pid_namespaces_fails_the_tests_that_need_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("psycopg")
+    from tests.hosts.inside.tools import apart
+
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("NOTTWICE_HOSTS", "required")
+    with pytest.raises(pytest.fail.Exception, match="unshare"):
+        apart()

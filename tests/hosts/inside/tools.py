@@ -114,7 +114,8 @@ def apart() -> list[str]:
     """What to put before a command, so that it runs in a pid namespace of its own."""
     words = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
     if shutil.which("unshare") is None or subprocess.run([*words, "true"]).returncode:
-        import pytest
+        # Imported here: the programs of the tests use this module, too, and no pytest.
+        from tests.hosts.required import missing
 
-        pytest.skip("unshare may not make a pid namespace here (that needs root)")
+        missing("unshare may not make a pid namespace here (that needs root).")
     return words
