@@ -34,7 +34,10 @@ def checked_naming(tool: AnyTool, run: NamesWork | None, *, decorator: str) -> N
 
 
 def work_of(tool: AnyTool, run: NamesWork, arguments: Mapping[str, Any]) -> str:
-    """Return the name of the work: the value of the argument, as text."""
+    """Return the name of the work: the argument and its value, ``order_id=7``.
+
+    Without the name of the argument, order 7 and invoice 7 would be the same work.
+    """
     if not isinstance(run, str):
         return run(arguments)
     value = arguments.get(run, inspect.signature(bare(tool)).parameters[run].default)
@@ -47,4 +50,4 @@ def work_of(tool: AnyTool, run: NamesWork, arguments: Mapping[str, Any]) -> str:
             "whole number that is the same whenever the same work is sent again.",
             tool=name,
         )
-    return str(value)
+    return f"{run}={value}"
