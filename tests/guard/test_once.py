@@ -11,7 +11,7 @@ import pytest
 
 import nottwice as nt
 from nottwice.adapters import declare
-from nottwice.errors import KeyConflict, ReplayUnsafeError, RunRemoved, UsageError
+from nottwice.errors import InvalidArguments, KeyConflict, ReplayUnsafeError, RunRemoved, UsageError
 from nottwice.model.review import Verb
 from nottwice.store.interface import Commit
 from nottwice.store.memory import MemoryData, MemoryStore
@@ -155,12 +155,14 @@ def test_one_name_stands_for_one_call(host: Host) -> None:
 def test_two_groups_never_share_a_run_whatever_their_names_are(host: Host) -> None:
     """P300. A slash in the name is not a border of the group, and its escape is no other name."""
     calls = [("a/b", "c"), ("a", "b/c"), ("a", "b%2Fc"), ("a", "b%252Fc")]
+    made: list[str] = []
     with host.process() as ledger:
         for group, name in calls:
-            made = ledger.once(group, name, PAY, {"n": 1}, lambda _, it=(group, name): "|".join(it))
-            assert (made.value, made.replayed) == (f"{group}|{name}", False)
-            assert ledger.once(group, name, PAY, {"n": 1}, unwanted).value == f"{group}|{name}"
+            assert not ledger.once(group, name, PAY, {"n": 1}, lambda _: len(made)).replayed
+            made.append(name)
+        found = [ledger.once(*call, PAY, {"n": 1}, unwanted).value for call in calls]
         ids = {run.id: run.group for run in ledger.runs()}
+    assert found == [0, 1, 2, 3]
     assert ids == {
         "a/b/c": "a/b",
         "a/b%2Fc": "a",
@@ -244,6 +246,28 @@ def test_a_tool_of_nt_tool_is_called_by_its_own_body(host: Host) -> None:
 
         assert ledger.once("g", "1", refund, {"order_id": 7}).value == {"refunded": 5}
         assert ledger.once("g", "1", refund, {"order_id": 7, "cents": 5}).replayed
+
+
+def test_the_method_of_an_instance_is_called_with_it(host: Host) -> None:
+    with another_program(), host.process() as ledger:
+
+        class Shop:
+            def __init__(self, name: str) -> None:
+                self.name = name
+
+            @nt.tool("unsafe_on_replay", bound_by=("name",))
+            def refund(self, order_id: int) -> str:
+                return f"{self.name}-{order_id}"
+
+        here: Any = Shop("here")
+        again: Any = Shop("here")
+        there: Any = Shop("there")
+        assert ledger.once("g", "1", here.refund, {"order_id": 7}).value == "here-7"
+        assert ledger.once("g", "1", again.refund, {"order_id": 7}).replayed
+        with pytest.raises(KeyConflict):
+            ledger.once("g", "1", there.refund, {"order_id": 7})
+        with pytest.raises(InvalidArguments, match="without its instance"):
+            ledger.once("g", "2", Shop.refund, {"order_id": 7})
 
 
 def test_what_cannot_be_a_run_is_refused_before_anything_happens(host: Host) -> None:

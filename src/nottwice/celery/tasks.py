@@ -17,7 +17,7 @@ from celery import Celery
 from nottwice.errors import InvalidTool, NottwiceError
 from nottwice.guard.attached.calling import AnyTool
 from nottwice.guard.ledger import AnyStore, ledger_of
-from nottwice.hosts.calls import arguments_of, bare, tool_of
+from nottwice.hosts.calls import arguments_of, bare, check_not_unbound, tool_of
 from nottwice.hosts.naming import NamesWork, checked_naming, work_of
 from nottwice.hosts.verdict import verdict
 from nottwice.model.tool import Duration, parse_duration
@@ -76,6 +76,7 @@ def _checked(function: Callable[..., Any], options: dict[str, Any]) -> AnyTool:
             "@nt.celery.task(...) over @nt.tool(...), or use @app.task for a function without "
             "effects."
         )
+    check_not_unbound(tool, decorator="nt.celery.task")
     if tool.tool.is_async:
         raise InvalidTool(
             f"{name!r} is async, and Celery runs plain functions. Nothing was declared. Write it "

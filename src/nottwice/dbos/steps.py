@@ -27,7 +27,7 @@ from nottwice.engine.clock import SystemClock
 from nottwice.errors import InvalidTool, NotInRun, NottwiceError
 from nottwice.guard.attached.calling import AnyTool
 from nottwice.guard.ledger import AnyStore, Ledger, ledger_of
-from nottwice.hosts.calls import arguments_of, tool_of
+from nottwice.hosts.calls import arguments_of, check_not_unbound, tool_of
 from nottwice.hosts.ordinals import Ordinals
 from nottwice.model.tool import Duration, parse_duration
 
@@ -56,6 +56,7 @@ def step(
                 "effect. Nothing was declared. Put @nt.dbos.step(...) over @nt.tool(...), or use "
                 "@DBOS.step() for a function without effects."
             )
+        check_not_unbound(tool, decorator="nt.dbos.step")
         made = _Step(tool, store, settle_timeout, first_wait)
         wrapped = made.asynchronous() if tool.tool.is_async else made.synchronous()
         return cast("Callable[P, R]", functools.wraps(cast("Any", tool).fn)(wrapped))

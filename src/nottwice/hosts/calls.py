@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from types import MethodType
 from typing import Any
 
-from nottwice.errors import InvalidArguments
+from nottwice.errors import InvalidArguments, InvalidTool
 from nottwice.guard.attached.calling import AnyTool
 from nottwice.model.tool import Tool
 
@@ -22,11 +23,29 @@ def tool_of(function: Any) -> AnyTool | None:
 
 
 def bare(function: Any) -> Callable[..., Any]:
-    """Return the function of a tool without effects, which a host may simply call."""
+    """Return the function of a tool without effects, which a host may simply call.
+
+    The function of a bound method, ``shop.refund``, is bound to the same instance.
+    """
     found: Callable[..., Any] = function
     if isinstance(getattr(function, "tool", None), Tool) and hasattr(function, "fn"):
         found = function.fn
+        if inspect.ismethod(function):
+            found = MethodType(found, function.__self__)
     return found
+
+
+def check_not_unbound(tool: Any, *, decorator: str) -> None:
+    """Refuse a method that is declared in its class, where there is no instance yet."""
+    name = tool.tool.name
+    if tool.tool.bound_by is not None and not inspect.ismethod(tool):
+        raise InvalidTool(
+            f"{name!r} is a method and was not declared: a message or a workflow does not say "
+            "which instance to call. Declare the method of one instance, outside of the class: "
+            f"{name} = {decorator}(...)(shop.{name}). Or write a function that finds the instance "
+            "by an argument.",
+            tool=name,
+        )
 
 
 def arguments_of(

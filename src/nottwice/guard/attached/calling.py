@@ -9,6 +9,7 @@ return the old value.
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -122,7 +123,8 @@ class ModelCall:
             arguments = tool.checked(self.arguments)
             made = tool.with_body(self._given_body(tool))
             return Bare(partial(made.function, arguments), made.is_async)
-        return Bare(partial(tool.fn, **dict(self.arguments)), tool.tool.is_async)
+        function = partial(tool.fn, *_instance_of(tool), **dict(self.arguments))
+        return Bare(function, tool.tool.is_async)
 
     def request(self, session: Session, *, body: bool = True) -> Request:
         """Return the call as the engine needs it. ``body``: False if it is only looked up."""
@@ -140,7 +142,7 @@ class ModelCall:
         else:
             with entered(Scope(session)):
                 requests = getattr(tool, "requests")  # noqa: B009 - it is not for users' types
-                made = requests.make((), dict(self.arguments), label=self.label)
+                made = requests.make(_instance_of(tool), dict(self.arguments), label=self.label)
         return self._placed(session, made)
 
     def _of_spec(self, session: Session, spec: ToolSpec, *, body: bool) -> Request:
@@ -197,6 +199,11 @@ class ModelCall:
             ask=self.ask,
             retry=bool(self.retry),
         )
+
+
+def _instance_of(tool: Any) -> tuple[Any, ...]:
+    """Return the instance that a bound method is called with, ``shop.refund``."""
+    return (tool.__self__,) if inspect.ismethod(tool) else ()
 
 
 @frozen_record(frozen=True, slots=True)
