@@ -29,7 +29,7 @@ def test_parallel_steps_resumes_and_doubts_repeat_nothing(
 
 
 @pytest.mark.parametrize(
-    "cases", ["gathered and cba", "gathered and bca", "sees_a_decision", "cancelled"]
+    "cases", ["gathered and cba", "gathered and bca", "sees_a_decision", "cancelled", "hears"]
 )
 def test_steps_that_wait_get_their_own_answers_and_can_be_cancelled(
     python: Path, tmp_path: Path, cases: str

@@ -42,6 +42,11 @@ def test_a_doubt_is_a_pending_activity_and_a_failure_is_one(
     run_inside(python, FILE, tmp_path, "-k", cases)
 
 
+@pytest.mark.parametrize("cases", ["heartbeats and method", "heartbeats and cancellation"])
+def test_heartbeats_and_cancellations_arrive(python: Path, tmp_path: Path, cases: str) -> None:
+    run_inside(python, FILE, tmp_path, "-k", cases)
+
+
 def test_a_database_that_is_restarted_loses_and_repeats_nothing(
     python: Path, tmp_path: Path
 ) -> None:

@@ -29,6 +29,7 @@ from nottwice.guard.attached.calling import AnyTool
 from nottwice.guard.ledger import AnyStore, Ledger, ledger_of
 from nottwice.hosts.calls import arguments_of, check_not_unbound, tool_of
 from nottwice.hosts.ordinals import Ordinals
+from nottwice.hosts.watched import WatchedClock
 from nottwice.model.tool import Duration, parse_duration
 
 P = ParamSpec("P")
@@ -81,7 +82,8 @@ class _Step:
             wait = StepWait(group, self._opened, self._first_wait)
             while True:
                 try:
-                    return self._opened().once(group, name, self._tool, arguments, **options).value
+                    ledger = self._watched(wait)
+                    return ledger.once(group, name, self._tool, arguments, **options).value
                 except NottwiceError as error:
                     wait.begin(error)
                 while not wait.is_over():
@@ -100,7 +102,8 @@ class _Step:
             wait = StepWait(group, self._opened, self._first_wait)
             while True:
                 try:
-                    made = await self._opened().aonce(group, name, self._tool, arguments, **options)
+                    ledger = self._watched(wait)
+                    made = await ledger.aonce(group, name, self._tool, arguments, **options)
                     return made.value
                 except NottwiceError as error:
                     wait.begin(error)
@@ -112,6 +115,11 @@ class _Step:
             return await once(group, name, arguments_of(self._tool, args, kwargs))
 
         return call
+
+    def _watched(self, wait: StepWait) -> Ledger:
+        """The ledger for one call, whose pauses end with the workflow."""
+        ledger = self._opened()
+        return ledger.with_clock(WatchedClock(ledger.clock, wait.end))
 
     def _opened(self) -> Ledger:
         if self._ledger is None:

@@ -52,18 +52,25 @@ class StepWait:
 
     def is_over(self) -> bool:
         """Whether to look now. Raises if the workflow was cancelled."""
+        if (ended := self.end()) is not None:
+            raise ended
+        return self._has_news() or SystemClock.now() >= self._until
+
+    def end(self) -> BaseException | None:
+        """Return what ends the step: its workflow was cancelled, or its time is over. None: the
+        step may wait."""
         try:
             found = DBOS.get_workflow_status(self._workflow_id)
         except error.DBOSException:
-            raise self._ended("DBOS was shut down") from None
+            return self._ended("DBOS was shut down")
         except Exception as problem:
             # What a step raises is recorded for good, and a database may come back.
             log.info("%s waits: DBOS's database did not answer: %s", self._workflow_id, problem)
             self._until = max(self._until, SystemClock.now() + POLL_SECONDS)
-            return False
+            return None
         if found is None or found.status == "CANCELLED":
-            raise self._ended("it was cancelled")
-        return self._has_news() or SystemClock.now() >= self._until
+            return self._ended("it was cancelled, or its time was over")
+        return None
 
     def _has_news(self) -> bool:
         """Whether a review was decided, or a decision used, since it last looked."""

@@ -199,25 +199,27 @@ class Ledger(Hosting):
         asked = joined(self.policies, policies)
         if asked == self.policies:
             return self
-        made = Ledger(
-            self._store,
-            clock=self._clock,
-            policy=asked,
-            key=self._key,
-            driver=self._driver,
-            notify=self.notify or False,
-        )
-        made._keys_of = self._keys_of or self
-        made.limits = self.limits
+        made = self._copied()
+        made.policies = asked
         return made
 
     def with_limits(self, limits: tuple[Limit, ...]) -> Ledger:
         """Return the same ledger with these limits in addition."""
         if set(limits) <= set(self.limits):
             return self
+        made = self._copied()
+        made.limits = (*self.limits, *(one for one in limits if one not in self.limits))
+        return made
+
+    def with_clock(self, clock: Clock) -> Ledger:
+        """Return the same ledger with another clock for its runs."""
+        made = self._copied()
+        made._clock = clock
+        return made
+
+    def _copied(self) -> Ledger:
         made = copy.copy(self)
         made._keys_of = self._keys_of or self
-        made.limits = (*self.limits, *(one for one in limits if one not in self.limits))
         return made
 
     def on(

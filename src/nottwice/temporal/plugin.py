@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import threading
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,6 +21,7 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.plugin import SimplePlugin
 from temporalio.worker import (
     ActivityInboundInterceptor,
+    ActivityOutboundInterceptor,
     ExecuteActivityInput,
     Interceptor,
     StartActivityInput,
@@ -37,6 +39,7 @@ from nottwice.guard.ledger import AnyStore, Ledger, ledger_of
 from nottwice.hosts.calls import arguments_of, bare, tool_of
 from nottwice.hosts.ordinals import Ordinals
 from nottwice.hosts.verdict import OPERATOR_SECONDS, HostVerdict, verdict
+from nottwice.hosts.watched import WatchedClock
 from nottwice.model.tool import Duration, parse_duration
 
 HEADER = "nottwice-call"
@@ -143,6 +146,9 @@ class _Activity(ActivityInboundInterceptor):
         super().__init__(next)
         self._plugin = plugin
 
+    def init(self, outbound: ActivityOutboundInterceptor) -> None:
+        super().init(_Heartbeats(outbound))
+
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:
         tool = tool_of(input.fn)
         if tool is None:
@@ -152,7 +158,8 @@ class _Activity(ActivityInboundInterceptor):
         try:
             # Opening a ledger may wait for a disk or a server.
             ledger = await asyncio.to_thread(self._plugin.ledger)
-            made = await ledger.aonce(
+            watched = ledger.with_clock(WatchedClock(ledger.clock, _Wait().end))
+            made = await watched.aonce(
                 group,
                 name,
                 tool,
@@ -167,6 +174,34 @@ class _Activity(ActivityInboundInterceptor):
         return made.value
 
 
+class _Heartbeats(ActivityOutboundInterceptor):
+    """Lets a tool send heartbeats from its thread. Temporal's own are for the event loop."""
+
+    def __init__(self, next: ActivityOutboundInterceptor) -> None:
+        super().__init__(next)
+        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
+
+    def heartbeat(self, *details: Any) -> None:
+        if threading.get_ident() == self._thread:
+            self.next.heartbeat(*details)
+        else:
+            self._loop.call_soon_threadsafe(self.next.heartbeat, *details)
+
+
+class _Wait:
+    """A call that waits. Its heartbeats let Temporal know that it lives, and bring the word that it
+    is cancelled."""
+
+    def __init__(self) -> None:
+        # A heartbeat without the details of the attempt before would delete them.
+        self._details = activity.info().heartbeat_details
+
+    def end(self) -> BaseException | None:
+        """Send a heartbeat. Return what ends the wait, or None if it may continue."""
+        activity.heartbeat(*self._details)
+        return asyncio.CancelledError("cancelled by Temporal") if activity.is_cancelled() else None
+
+
 def _stamp_of(input: ExecuteActivityInput) -> tuple[str, str]:
     """Return the group and the name that the workflow has stamped."""
     stamp = input.headers.get(HEADER)
@@ -174,8 +209,10 @@ def _stamp_of(input: ExecuteActivityInput) -> tuple[str, str]:
         raise ApplicationError(
             f"Activity {activity.info().activity_type!r} is a protected tool, and its workflow did "
             "not say which call this is, so it was not made. Give the worker that runs the "
-            "workflow the same plugin: plugins=[nottwice.temporal.Plugin(...)]. Until then this "
-            "activity stays pending.",
+            "workflow the same plugin: plugins=[nottwice.temporal.Plugin(...)]. This activity was "
+            "started without it and stays pending. Then reset its workflow, which starts it again: "
+            "temporal workflow reset --type LastWorkflowTask --workflow-id "
+            f"{activity.info().workflow_id}",
             type="nottwice.NotStamped",
             next_retry_delay=timedelta(seconds=OPERATOR_SECONDS),
         )

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import nottwice as nt
-from tests.hosts.inside.effects import lines, plan_death, wait_for
+from tests.hosts.inside.effects import lines, looks, plan_death, wait_for
 from tests.hosts.inside.servers import database
 from tests.hosts.inside.tools import apart, place_ledger, store_of
 
@@ -158,6 +158,21 @@ def test_a_workflow_that_is_cancelled_stops_waiting(tmp_path: Path) -> None:
     wait_for(lambda: _waits(tmp_path) or process.poll() is not None)
     (tmp_path / "cancel").touch()
     assert program.result_of(process) == {"error": "DBOSAwaitedWorkflowCancelledError"}
+    assert program.done == ["a"]
+
+
+@pytest.mark.parametrize("words", ["rarely", "briefly"], ids=["cancel", "deadline"])
+def test_a_step_hears_of_its_end_while_it_asks_verify(tmp_path: Path, words: str) -> None:
+    """P304. It releases the call and asks no person, which it would do after a minute."""
+    program = Program(tmp_path, words)
+    plan_death(tmp_path, "after")
+    program.killed([["ponder", "a"]])
+    process = program.start(RECOVERED)
+    wait_for(lambda: looks(tmp_path) or process.poll() is not None)
+    (tmp_path / "cancel").touch()
+    assert program.result_of(process) == {"error": "DBOSAwaitedWorkflowCancelledError"}
+    with nt.Reviews(store_of(tmp_path)) as reviews:
+        assert reviews.open() == []
     assert program.done == ["a"]
 
 

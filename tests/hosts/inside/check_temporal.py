@@ -19,10 +19,11 @@ from temporalio.api.workflowservice.v1 import (
     ResetWorkflowExecutionRequest,
 )
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.exceptions import CancelledError
 from temporalio.service import RPCError
 
 import nottwice as nt
-from tests.hosts.inside.effects import lines, plan_death, wait_for
+from tests.hosts.inside.effects import lines, looks, plan_death, wait_for
 from tests.hosts.inside.servers import database, free_port, is_listening
 from tests.hosts.inside.temporal_worker import Task
 from tests.hosts.inside.tools import apart, place_ledger, store_of
@@ -330,5 +331,45 @@ def test_a_tool_that_fails_for_good_fails_its_activity(tmp_path: Path) -> None:
             cause: Any = caught.value.cause
             assert cause.cause.type == "nottwice.Permanent"
             assert cause.cause.non_retryable
+
+    play(scene, tmp_path)
+
+
+def test_a_method_of_an_instance_is_an_activity_and_sends_heartbeats(tmp_path: Path) -> None:
+    async def scene(stage: Stage) -> None:
+        with stage.worker():
+            handle = await stage.start([[["refund", "a"], ["arefund", "b"], ["read", "c"]]])
+            assert await handle.result() == [
+                {"did": "a-0", "shop": "main"},
+                {"did": "b-0", "shop": "main"},
+                {"read": "c-0", "shop": "main"},
+            ]
+        assert stage.done == ["a-0", "b-0"]
+
+    play(scene, tmp_path)
+
+
+def test_a_wait_for_verify_sends_heartbeats_and_hears_of_a_cancellation(tmp_path: Path) -> None:
+    """P304. One attempt waits for longer than its heartbeat timeout. When it is cancelled, it
+    asks no person."""
+
+    async def scene(stage: Stage) -> None:
+        plan_death(stage.folder, "after")
+        with stage.worker() as first:
+            handle = await stage.start([[["ponder", "a"]]])
+            await stage.killed(first)
+        with stage.worker():
+            # The waits between six looks add up to twelve seconds.
+            await asyncio.to_thread(wait_for, lambda: looks(stage.folder) >= 6)
+            described = await handle.describe()
+            (pending,) = described.raw_description.pending_activities
+            assert pending.attempt == 2
+            await handle.cancel()
+            with pytest.raises(WorkflowFailureError) as caught:
+                await handle.result()
+            assert isinstance(caught.value.cause, CancelledError)
+            with nt.Reviews(store_of(stage.folder)) as reviews:
+                assert reviews.open() == []
+        assert stage.done == ["a-0"]
 
     play(scene, tmp_path)

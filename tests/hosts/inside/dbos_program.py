@@ -1,8 +1,8 @@
-"""A DBOS program that a test kills: ``python dbos_program.py FOLDER ID PLAN [bare|rarely]``.
+"""A DBOS program that a test kills: ``python dbos_program.py FOLDER ID PLAN [HOW]``.
 
 It starts the workflow, or lets DBOS recover it, and prints its result. With ``bare`` it has the
 same steps without nottwice, as the control; with ``rarely`` a step that waits looks every hour.
-The file ``cancel`` lets it cancel the workflow.
+The file ``cancel`` lets it cancel the workflow. With ``briefly`` the workflow has twenty seconds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from dbos import DBOS, DBOSConfig, SetWorkflowID
+from dbos import DBOS, DBOSConfig, SetWorkflowID, SetWorkflowTimeout
 
 import nottwice as nt
 from tests.hosts.inside.effects import die_if_planned, wait_for
@@ -83,7 +83,8 @@ def main(workflow_id: str, plan: list[list[str]]) -> None:
         elif plan and plan[0][0] == "recovered":
             handle = DBOS.retrieve_workflow(workflow_id)
         else:
-            with SetWorkflowID(workflow_id):
+            seconds = 20.0 if sys.argv[4:] == ["briefly"] else None
+            with SetWorkflowID(workflow_id), SetWorkflowTimeout(seconds):
                 gathers = plan[0][0] in ("asend", "apost")
                 handle = DBOS.start_workflow(together if gathers else task, plan)
         print(json.dumps({"result": handle.get_result()}), flush=True)

@@ -18,6 +18,12 @@ def lines(folder: Path) -> list[str]:
     return file.read_text().split() if file.exists() else []
 
 
+def looks(folder: Path) -> int:
+    """How often ``verify`` was asked in vain."""
+    file = folder / "looks"
+    return len(file.read_text().split()) if file.exists() else 0
+
+
 def plan_death(folder: Path, at: str, *, whole: bool = False) -> None:
     """The next process that comes here dies: ``before`` or ``after`` the effect, or when the call
     has returned and its host has not yet heard of it (``acknowledge``), or ``between`` two steps.

@@ -23,7 +23,7 @@ from temporalio.worker import (
 )
 
 with workflow.unsafe.imports_passed_through():
-    from tests.hosts.inside.effects import die_if_planned
+    from tests.hosts.inside.effects import die_if_planned, take_effect
     from tests.hosts.inside.tools import functions, store_of
 
 import nottwice as nt
@@ -49,6 +49,8 @@ class Task:
                     f"{line}-{generations}",
                     start_to_close_timeout=timedelta(seconds=seconds),
                     retry_policy=QUICKLY,
+                    heartbeat_timeout=timedelta(seconds=4) if name == "ponder" else None,
+                    cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
                 )
                 for name, line in together
             ]
@@ -56,6 +58,31 @@ class Task:
         if generations:
             workflow.continue_as_new(args=[plan, seconds, generations - 1])
         return done
+
+
+class Shop:
+    """Activities that are methods, and send heartbeats."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @activity.defn
+    @nt.tool("unsafe_on_replay", bound_by=("name",))
+    def refund(self, line: str) -> dict[str, str]:
+        activity.heartbeat(line)
+        return {**take_effect(FOLDER, line), "shop": self.name}
+
+    @activity.defn
+    @nt.tool("unsafe_on_replay", bound_by=("name",))
+    async def arefund(self, line: str) -> dict[str, str]:
+        activity.heartbeat(line)
+        return {**take_effect(FOLDER, line), "shop": self.name}
+
+    @activity.defn
+    @nt.tool("pure", bound_by=("name",))
+    def read(self, line: str) -> dict[str, str]:
+        activity.heartbeat(line)
+        return {"read": line, "shop": self.name}
 
 
 class Dying(Interceptor):
@@ -75,6 +102,8 @@ class _Dying(ActivityInboundInterceptor):
 async def main(address: str, queue: str) -> None:
     # Not in the module, which Temporal imports once more for each workflow.
     activities = [activity.defn(each) for each in functions(FOLDER, bare=BARE).values()]
+    shop = Shop("main")
+    activities += [shop.refund, shop.arefund, shop.read]
     plugin = nt.temporal.Plugin(store_of(FOLDER), look_again="500ms")
     client = await Client.connect(address, plugins=[] if BARE else [plugin])
     with ThreadPoolExecutor(8) as pool:

@@ -38,13 +38,22 @@ def functions(folder: Path, *, bare: bool) -> dict[str, Any]:
     async def apost(line: str) -> dict[str, str]:
         return await asyncio.to_thread(take_effect, folder, line)
 
+    def look_in_vain(call: nt.Call) -> nt.Verification:
+        with (folder / "looks").open("a") as file:
+            file.write("looked\n")
+        return nt.still_running()
+
+    def ponder(line: str) -> dict[str, str]:
+        """Send a line. Whether it was sent cannot be found out for a long time."""
+        return take_effect(folder, line)
+
     def refuse(line: str) -> None:
         raise nt.Permanent(f"{line} is not accepted")
 
     if bare:
         url = store_of(folder)
         act = _with_own_receipts(url, send) if (folder / "place").exists() else send
-        others = {each.__name__: each for each in (post, asend, apost, refuse)}
+        others = {each.__name__: each for each in (post, asend, apost, ponder, refuse)}
         return {"send": act, **others}
     found = nt.tool("unsafe_on_replay", verify=look, settles="100ms")
     asked = nt.tool("unsafe_on_replay")
@@ -53,6 +62,7 @@ def functions(folder: Path, *, bare: bool) -> dict[str, Any]:
         "post": asked(post),
         "asend": found(asend),
         "apost": asked(apost),
+        "ponder": nt.tool("unsafe_on_replay", verify=look_in_vain, settles="100ms")(ponder),
         "refuse": asked(refuse),
     }
 
