@@ -10,7 +10,7 @@ import pytest
 import nottwice as nt
 from nottwice.errors import NoLedger, UnknownRun, UsageError, WorkflowVersionMismatch
 from nottwice.model.review import Verb
-from tests.fakes import Host
+from tests.fakes import Host, dying
 from tests.graphs.effects import Crash, Effects, graph
 
 
@@ -69,6 +69,79 @@ def test_it_is_handed_back_when_told(host: Host, effects: Effects) -> None:
         app.enqueue("flow", "r")
         left = app.advance("r", told_to_stop=lambda: "second" in effects.visited)
         assert (left.status, effects.visited) == ("running", ["first", "second"])
+
+
+def test_it_is_handed_back_after_the_node_in_which_its_time_was_over(
+    host: Host, effects: Effects
+) -> None:
+    """P304."""
+    flow = graph()
+
+    @flow.node
+    def slow(state: dict[str, Any]) -> None:
+        effects.visit("slow")
+        host.clock.advance(60.0)
+
+    @flow.node
+    def fast(state: dict[str, Any]) -> None:
+        effects.visit("fast")
+
+    with host.process() as ledger:
+        app = nt.App(graphs=[flow], store=ledger)
+        app.enqueue("flow", "r")
+        left = app.advance("r", within="30s")
+        assert (left.status, left.look_again_at) == ("running", host.clock.now())
+        assert effects.visited == ["slow"]
+        assert asyncio.run(app.aadvance("r", within="30s")).status == "completed"
+
+
+def test_a_doubt_that_needs_longer_than_the_caller_has_asks_no_person(host: Host) -> None:
+    """P304. The run is released, and the error says when to come back."""
+
+    bodies: list[Any] = [lambda _: "sent"]
+
+    @nt.tool("unsafe_on_replay", verify=lambda call: nt.did_not_happen(), settles="50s")
+    def send_slowly() -> Any:
+        return bodies[-1]({})
+
+    flow = graph()
+
+    @flow.node
+    def only(state: dict[str, Any]) -> dict[str, Any]:
+        return {"sent": send_slowly()}
+
+    with host.process() as ledger:
+        app = nt.App(graphs=[flow], store=ledger)
+        app.enqueue("flow", "r")
+        bodies.append(dying(ledger))
+        app.advance("r")
+    with host.process() as ledger:
+        app, began = nt.App(graphs=[flow], store=ledger), host.clock.now()
+        with pytest.raises(nt.RunWaits) as caught:
+            app.advance("r", within="20s")
+        assert caught.value.until == began + 50.0
+        assert host.clock.now() < began + 20.0
+        assert host.open_reviews == []
+        bodies.pop()
+        assert app.advance("r", within="60s").status == "completed"
+
+
+def test_a_question_whether_to_stop_that_fails_is_raised_and_fails_no_run(
+    host: Host, effects: Effects
+) -> None:
+    def broken() -> bool:
+        if effects.visited:
+            raise RuntimeError("the scheduler is gone")
+        return False
+
+    with host.process() as ledger:
+        app = nt.App(graphs=[three(effects)], store=ledger)
+        app.enqueue("flow", "r")
+        with pytest.raises(RuntimeError, match="the scheduler is gone"):
+            app.advance("r", told_to_stop=broken)
+        assert app.outcome("r").status == "running"
+        assert app.advance("r").status == "completed"
+    assert effects.done == ["first", "second", "third"]
 
 
 def test_a_child_run_is_part_of_its_node(host: Host, effects: Effects) -> None:
@@ -150,7 +223,7 @@ def test_what_cannot_be_advanced_is_refused(host: Host, effects: Effects) -> Non
         with pytest.raises(UnknownRun, match=r"app\.enqueue"):
             app.advance("r")
         app.enqueue("flow", "r")
-        for most in (0, -1, "3"):
+        for most in (0, -1, "3", True):
             with pytest.raises(UsageError, match="most_nodes"):
                 app.advance("r", most_nodes=most)  # type: ignore[arg-type]
         newer = nt.App(graphs=[three(effects, version="2.0.0")], store=ledger)

@@ -82,7 +82,10 @@ class GraphCode:
 
 
 class HandedBack(Exception):
-    """The driver of a run was asked to stop. Internal: the run is released as it is."""
+    """The driver of a run was asked to stop. Internal: the run is released as it is.
+
+    Its cause is raised after that: the function that was asked whether to stop failed.
+    """
 
 
 @frozen_record(frozen=True, slots=True)
@@ -111,6 +114,8 @@ def conduct(opening: ownership.Opening, plan: GraphCode) -> Doing[Advanced]:
             return Advanced(RunStatus.ABORTED)
         left: RunRecord | None = yield _load(opening.run_id)
         return Advanced(RunStatus.WAITING, () if left is None else left.waits)
+    # In a node nothing is cut short: it might swallow the exception, and continue after a doubt.
+    session.ignore_deadline()
     entered = (yield from limited.enter_run(session)) if session.limits else None
     if isinstance(entered, Wait):
         yield from ownership.wait_for(session, entered)
@@ -139,8 +144,10 @@ def _conducted(session: Session, plan: GraphCode) -> Doing[Advanced]:
             lost = _lost(driven)
         if lost is None:
             yield from _visit_all(driven)
-    except HandedBack:
+    except HandedBack as back:
         yield from _leave(session, None, None, status=RunStatus.RUNNING)
+        if back.__cause__ is not None:
+            raise back.__cause__ from None
         return Advanced(RunStatus.RUNNING)
     except LedgerTampered as found:
         if found.review_id is None:
@@ -303,7 +310,12 @@ def _visit_all(driven: GraphRun) -> Doing[None]:
 
 def _stop_if_told(session: Session) -> Doing[None]:
     """Between two nodes: stop if the driver was asked to stop, or if the run was cancelled."""
-    if session.told_to_stop():
+    try:
+        told = session.told_to_stop()
+    except Exception as error:
+        # This says nothing about the run, so it is no failure of the run.
+        raise HandedBack(session.run_id) from error
+    if told:
         raise HandedBack(session.run_id)
     yield from stop_if_cancelled(session)
 

@@ -211,6 +211,10 @@ class Session:
         """Return this time, or what the host has left if that is less (P304)."""
         return seconds if self.until is None else min(seconds, self.until - self.clock.now())
 
+    def ignore_deadline(self) -> None:
+        """Wait as long as it takes from now on, whatever the host has left."""
+        self.until = None
+
     def end_is_written(self) -> None:
         """Note that the run is over and released."""
         self.is_over = True

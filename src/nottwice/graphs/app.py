@@ -33,7 +33,7 @@ from nottwice.model.graphs.graph import split_graph_id
 from nottwice.model.run import RunRecord, RunStatus
 from nottwice.model.runs.labels import read_labels
 from nottwice.model.runs.limits import Limit
-from nottwice.model.tool import Duration
+from nottwice.model.tool import Duration, parse_duration
 from nottwice.store.interface import Store
 
 
@@ -189,29 +189,25 @@ class App:
         told_to_stop: Callable[[], bool] | None = None,
         acquire_timeout: Duration | None = None,
         settle_timeout: Duration = "60s",
+        within: Duration | None = None,
     ) -> Progress:
         """Advance an enqueued or interrupted run as far as possible, for your own scheduler.
 
         ``most_nodes``: hand it back after this many nodes (a fan-out counts as one).
-        ``told_to_stop``: asked between two nodes; True hands it back. The result says what the run
+        ``told_to_stop``: asked between two nodes; True hands it back. ``within``: hand it back
+        after the node that is running then. If a doubt from an earlier process needs longer,
+        RunWaits says when to come back. The result says what the run
         waits for and when to call this again. An exception of a node is recorded as the failure of
         the run, and raised; call this again to retry the node. Durable: the progress, when it
         returns or raises.
         """
         check_not_importing(f"Run {run_id!r} is advanced")
-        ledger, most = self.open_ledger(create=False), _check_most(most_nodes)
+        ledger = self.open_ledger(create=False)
+        made = _asking(ledger, run_id, (most_nodes, told_to_stop, within))
 
         def ask(graph: Graph[Any]) -> Asked:
             check_no_loop(graph, "await app.aadvance(...)")
-            return Asked(
-                graph,
-                run_id,
-                None,
-                acquire_timeout,
-                settle_timeout,
-                told_to_stop=told_to_stop,
-                most_nodes=most,
-            )
+            return made(graph, acquire_timeout, settle_timeout)
 
         return drive(self._advancing(ledger, run_id, ask), ledger)
 
@@ -223,21 +219,19 @@ class App:
         told_to_stop: Callable[[], bool] | None = None,
         acquire_timeout: Duration | None = None,
         settle_timeout: Duration = "60s",
+        within: Duration | None = None,
     ) -> Progress:
-        """Like ``advance``, without blocking the event loop."""
+        """Like ``advance``, without blocking the event loop.
+
+        If it is cancelled, nothing new begins. It ends when the calls that have begun have ended
+        and are recorded, or after a minute: an event loop that ends would cut them off.
+        """
         check_not_importing(f"Run {run_id!r} is advanced")
-        ledger, most = self.open_ledger(create=False), _check_most(most_nodes)
+        ledger = self.open_ledger(create=False)
+        made = _asking(ledger, run_id, (most_nodes, told_to_stop, within))
 
         def ask(graph: Graph[Any]) -> Asked:
-            return Asked(
-                graph,
-                run_id,
-                None,
-                acquire_timeout,
-                settle_timeout,
-                told_to_stop=told_to_stop,
-                most_nodes=most,
-            )
+            return made(graph, acquire_timeout, settle_timeout)
 
         return await drive_async(self._advancing(ledger, run_id, ask), ledger)
 
@@ -349,8 +343,30 @@ class App:
         return fitting or max(versions, key=lambda graph: graph.version, default=None)
 
 
+def _asking(
+    ledger: Ledger,
+    run_id: str,
+    ends: tuple[int | None, Callable[[], bool] | None, Duration | None],
+) -> Callable[[Graph[Any], Duration | None, Duration], Asked]:
+    """Return what asks to advance a run, from this moment on, until one of the ends."""
+    most_nodes, told_to_stop, within = ends
+    most, clock, until = _check_most(most_nodes), ledger.clock, None
+    if within is not None:
+        until = clock.now() + parse_duration(within, what="within")
+
+    def told() -> bool:
+        is_over = until is not None and clock.now() >= until
+        return is_over or (told_to_stop is not None and told_to_stop())
+
+    def ask(graph: Graph[Any], acquire: Duration | None, settle: Duration) -> Asked:
+        ways: dict[str, Any] = {"told_to_stop": told, "most_nodes": most, "until": until}
+        return Asked(graph, run_id, None, acquire, settle, **ways)
+
+    return ask
+
+
 def _check_most(nodes: int | None) -> int | None:
-    if nodes is not None and (not isinstance(nodes, int) or nodes < 1):
+    if nodes is not None and (type(nodes) is not int or nodes < 1):
         raise UsageError(
             f"most_nodes={nodes!r} is not a number of nodes. Nothing was done. Pass 1 or more, or "
             "None for no limit."

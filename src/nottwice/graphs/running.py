@@ -79,6 +79,8 @@ class Asked:
     """Whether to release the run at the end of the current node."""
     most_nodes: int | None = None
     """Release the run after this many nodes."""
+    until: float | None = None
+    """When the caller wants the run back. Opening it waits for nothing beyond this (P304)."""
     labels: Labels = NO_LABELS
     """The tags and the group that the caller gives the run."""
     claimed: Preclaimed | None = None
@@ -231,13 +233,17 @@ def _advance(
         yield _check_whole(known)
     bound = known.graph_id if known is not None and known.graph_id else graph.id
     policies = yield from policies_of(host.policies, graph, known)
+    acquire = asked.acquire_seconds()
+    if asked.until is not None:
+        acquire = min(acquire, asked.until - host.clock.now())
     opening = ownership.Opening(
         host=host,
         run_id=asked.run_id,
         find_tool=registry.find_tool,
         lists_tools=graph.converses,
-        wait_seconds=asked.acquire_seconds(),
+        wait_seconds=acquire,
         patience_seconds=parse_duration(asked.settle_timeout, what="settle_timeout"),
+        until=asked.until,
         policies=policies,
         cadence=graph.cadence,
         begins=begins,
