@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import sys
+from collections.abc import Callable
+from functools import partial
+from types import FrameType
 from typing import Annotated, Any, NotRequired
 
 import pydantic
@@ -15,6 +19,7 @@ import nottwice as nt
 from nottwice.errors import InvalidGraph
 from nottwice.graphs.parts import parts_of
 from nottwice.graphs.state import StateType
+from nottwice.model.saving.delta import apply, diff
 from nottwice.model.saving.frozen import FrozenList, freeze
 from tests.fakes import Host
 from tests.graphs.effects import graph, run
@@ -283,3 +288,89 @@ def test_a_list_whose_later_items_need_another_type_has_all_of_them_in_it() -> N
     shares = freeze([1.5])
     assert state.lend({"shares": shares})["shares"] is shares
     assert list(map(type, state.lend({"shares": shares.grown([2])})["shares"])) == [float, float]
+
+
+class Tables(TypedDict):
+    days: dict[str, datetime.date]
+    dates: list[datetime.date]
+    names: dict[str, str]
+    lines: list[FrozenLine]
+
+
+def instructions(work: Callable[[], object]) -> int:
+    """Return how many instructions of Python code it takes. Loops in C count as one."""
+    found = 0
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal found
+        frame.f_trace_opcodes = True
+        found += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return found
+
+
+def replaced(items: list[Any], at: int, item: Any) -> list[Any]:
+    return [*items[:at], item, *items[at + 1 :]]
+
+
+DAY = datetime.date(2026, 1, 1)
+SHAPES: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "a day in a dict": lambda now: {"days": {**now["days"], "5": DAY}},
+    "a day in a list": lambda now: {"dates": replaced(now["dates"], 5, DAY)},
+    "a new name": lambda now: {"names": {**now["names"], "new": "x"}},
+    "a model in a list": lambda now: {"lines": replaced(now["lines"], 5, FrozenLine(text="x"))},
+    "a new first item": lambda now: {"dates": [DAY, *now["dates"]]},
+    "an item less": lambda now: {"dates": now["dates"][:5] + now["dates"][6:]},
+}
+
+
+def tables(size: int) -> dict[str, Any]:
+    names = [str(number) for number in range(size)]
+    line = FrozenLine(text="y").model_dump(mode="json")
+    return {
+        "days": freeze(dict.fromkeys(names, "2026-11-17")),
+        "dates": freeze(["2026-11-17"] * (size - 1) + ["2026-11-18"]),
+        "names": freeze({name: f"name {name}" for name in names}),
+        "lines": freeze([line] * size),
+    }
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_one_changed_entry_is_taken_over_without_a_look_at_the_others(shape: str) -> None:
+    took = {}
+    for size in (100, 2_000):
+        state = StateType(Tables, graph="flow", append=())
+        old = tables(size)
+        for warm in (True, False):
+            lent = state.lend(old)
+            returned = SHAPES[shape](lent)
+            ended = partial(state.read, lent, returned, old, "node")
+            if warm:
+                old = {**old, **ended().changes}
+                continue
+            changes: dict[str, Any] = {}
+            took[size] = instructions(lambda: changes.update(ended().changes))  # noqa: B023
+            took[size] += instructions(lambda: [diff(old[key], changes[key]) for key in changes])  # noqa: B023
+            took[size] += instructions(lambda: state.lend({**old, **changes}))  # noqa: B023
+            (key,) = returned
+            assert state.lend({**old, **changes})[key] == returned[key]
+            assert state.hand_out({**old, **changes})[key] == returned[key]
+            assert apply(old[key], diff(old[key], changes[key])) == changes[key]
+    assert took[2_000] < took[100] + 200
+
+
+def test_a_new_entry_of_another_type_is_refused_beside_entries_that_fit() -> None:
+    state = StateType(Tables, graph="flow", append=())
+    old = tables(100)
+    lent = state.lend(old)
+    with pytest.raises(InvalidGraph, match="dates"):
+        state.read(lent, {"dates": replaced(lent["dates"], 5, "no day")}, old, "node")
+    with pytest.raises(InvalidGraph, match=r"names.*\.new"):
+        state.read(lent, {"names": {**lent["names"], "new": 7}}, old, "node")

@@ -16,6 +16,7 @@ from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Field, mode
 import nottwice as nt
 from nottwice.errors import InvalidGraph, NotPlainData
 from nottwice.graphs.state import StateType
+from nottwice.model.saving.frozen import freeze
 from tests.fakes import Host
 from tests.graphs.effects import Effects, crash, graph, run
 
@@ -422,6 +423,28 @@ def test_a_state_that_no_longer_fits_says_so_and_leaves_the_run_alone(
     effects.broken = set()
     assert run(host, old).status == "completed"
     assert effects.done == ["x"]
+
+
+def test_an_entry_that_is_not_plain_data_is_named_by_its_place_in_the_whole() -> None:
+    state = StateType(dict, graph="flow", append=())
+    old = freeze({"table": {"rows": ["a", "b", "c"], "size": 3}})
+    lent = state.lend(old)
+    for at in (1, 3):
+        rows = [*lent["table"]["rows"][:at], object(), *lent["table"]["rows"][at + 1 :]]
+        with pytest.raises(NotPlainData) as refused:
+            state.read(lent, {"table": {**lent["table"], "rows": rows}}, old, "node")
+        assert refused.value.path == f"table.rows[{at}]"
+
+
+def test_what_a_nested_dict_keeps_is_the_same_object_in_both_states() -> None:
+    state = StateType(dict, graph="flow", append=())
+    old = freeze({"table": {"rows": [["a"], ["b"]], "notes": {"x": ["y"]}}})
+    lent = state.lend(old)
+    table = {**lent["table"], "rows": [*lent["table"]["rows"], ["c"]]}
+    new = state.read(lent, {"table": table}, old, "node").changes["table"]
+    assert new == {"rows": [["a"], ["b"], ["c"]], "notes": {"x": ["y"]}}
+    assert new["rows"][0] is old["table"]["rows"][0]
+    assert new["notes"] is old["table"]["notes"]
 
 
 @pytest.mark.parametrize("state", [dict, Data, Model])

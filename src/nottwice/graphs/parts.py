@@ -2,8 +2,8 @@
 
 If one number changes in a state of megabytes, the whole state is not validated again. Each part has
 its own validator. A part that cannot be changed (text, numbers, dates, frozen models and
-dataclasses, lists and dicts of these) keeps its validated twin as long as it stays the same. If a
-list grows, only the new items are validated.
+dataclasses, lists and dicts of these) keeps its validated twin as long as it stays the same. If
+some items of a list change, or some values of a dict, only these are validated.
 
 This is correct only for types without rules across parts. A model with its own validators, a
 dataclass with ``__post_init__`` and the like are validated as a whole.
@@ -67,12 +67,16 @@ class Parts:
         self._adapters: dict[str, TypeAdapter[Any]] = {}
         self._lists: set[str] = set()
         """The parts whose items are validated one by one."""
+        self._dicts: set[str] = set()
+        """The parts whose values are validated one by one."""
         for name, annotation in types.items():
             self._adapters[name], note = build_adapter(annotation)
             if note is not None:
                 raise Changeable(note)
             if typing.get_origin(annotation) is list:
                 self._lists.add(name)
+            if typing.get_origin(annotation) is dict and typing.get_args(annotation)[0] is str:
+                self._dicts.add(name)
 
     def lend(self, state: Mapping[str, Any]) -> Any:
         """Return the state in its type, sharing parts where possible. Raises on invalid data."""
@@ -119,31 +123,40 @@ class Parts:
         fresh = restore(adapter, plain)
         return bool(shown == adapter.dump_python(fresh, warnings=False))
 
-    def grows(self, name: str) -> bool:
-        """Whether a list that only grew is valid if its new items are."""
-        return name in self._lists
+    def are_alone(self, name: str) -> bool:
+        """Whether a list or dict that partly changed is valid if its new entries are."""
+        return name in self._lists or name in self._dicts
 
     def _validate(self, name: str, plain: Any) -> tuple[Any, bool]:
         """Return a part in its type, and whether it may be shared. If not, it is rebuilt on use."""
-        adapter = self._adapters[name]
-        base = plain.base if name in self._lists and type(plain) is FrozenList else None
-        if type(plain) is FrozenList:
-            plain.base = None
+        base, plain.base = plain.base, None
         try:
-            if base is None:
-                made = _unchangeable(restore(adapter, plain))
-                return (_ITSELF if _is_identical(made, plain) else made), True
-            tail = plain[len(base) :]
-            added = restore(adapter, tail)
-            _, twin, is_shared = base.twin
-            if not is_shared:
-                return None, False
-            added = FrozenList(map(_unchangeable, added))
-            if twin is _ITSELF and _is_identical(added, tail):
-                return _ITSELF, True
-            return (base if twin is _ITSELF else twin).grown(added), True
+            if base is not None and self.are_alone(name) and base.twin[0] is self:
+                return self._validate_changed(name, plain, base)
+            made = _unchangeable(restore(self._adapters[name], plain))
+            return (_ITSELF if _is_identical(made, plain) else made), True
         except Changeable:
             return None, False
+
+    def _validate_changed(self, name: str, plain: Any, base: Any) -> tuple[Any, bool]:
+        """Validate only what distinguishes a list or dict from the valid one it was made from."""
+        changed: Any
+        if type(plain) is FrozenList:
+            _, head, rest = plain.came_from
+            changed = plain[head : len(plain) - rest]
+        else:
+            changed = {key: plain[key] for key in plain.came_from[1]}
+        made = restore(self._adapters[name], changed)
+        _, twin, is_shared = base.twin
+        if not is_shared:
+            return None, False
+        made = _unchangeable(made)
+        if twin is _ITSELF and _is_identical(made, changed):
+            return _ITSELF, True
+        before = base if twin is _ITSELF else twin
+        if type(plain) is FrozenList:
+            return before.spliced(head, rest, made), True
+        return before.updated(plain, made), True
 
 
 def parts_of(annotation: Any, fields: Mapping[str, Any]) -> Parts | None:

@@ -29,9 +29,10 @@ from nottwice.model.data.records import frozen_record
 from nottwice.model.saving.frozen import (
     FrozenDict,
     FrozenList,
+    changed_keys,
     freeze,
+    shared_ends,
     shared_items,
-    shared_keys,
     thaw,
 )
 
@@ -311,23 +312,43 @@ class StateType:
 
         ``lent`` is the old value as the node received it.
         """
-        grows = self.fields is None or (self._parts_alone and self._parts_alone.grows(key))
-        if grows and type(value) is list and type(old) is FrozenList and isinstance(lent, list):
-            is_longer, head = len(value) > len(old) == len(lent), None
-            if is_longer and lent is old and old.is_exact:
-                head = old.head_of(value)
-                kept = 0 if head is None else len(old)
-            else:
-                kept = shared_items(lent, value) if len(lent) == len(old) else 0
-            if kept and kept == len(old):
-                added = self._write(key, value[kept:], by) if is_longer else []
-                return old.grown(added, copy=head) if is_longer else old
-        if self.fields is None and type(value) is dict and type(old) is FrozenDict:
-            same = shared_keys(old, value)
-            new = {name: each for name, each in value.items() if name not in same}
-            written = freeze(self._write(key, new, by))
-            return FrozenDict({name: written.get(name, each) for name, each in value.items()})
+        if self.fields is None or (self._parts_alone and self._parts_alone.are_alone(key)):
+            # The error about a new entry is left to the whole, which names the right place.
+            with contextlib.suppress(InvalidGraph, NotPlainData):
+                if type(value) is list and type(old) is FrozenList and isinstance(lent, list):
+                    return self._take_over_list(key, value, old, lent, by)
+                if type(value) is dict and type(old) is FrozenDict and isinstance(lent, dict):
+                    return self._take_over_dict(key, value, old, lent, by)
         return freeze(self._write(key, value, by))
+
+    def _take_over_list(
+        self, key: str, value: list[Any], old: FrozenList, lent: list[Any], by: str
+    ) -> Any:
+        """Write only what is between the items that the node took over."""
+        if lent is old and old.is_exact and len(value) > len(old):
+            copy = old.head_of(value)
+            if copy is not None:
+                return old.grown(self._write(key, value[len(old) :], by), copy=copy)
+        head, rest = shared_ends(lent, value)
+        if not head + rest or len(lent) != len(old):
+            return freeze(self._write(key, value, by))
+        if head == len(old) == len(value):
+            return old
+        return old.spliced(head, rest, self._write(key, value[head : len(value) - rest], by))
+
+    def _take_over_dict(
+        self, key: str, value: dict[str, Any], old: FrozenDict, lent: dict[str, Any], by: str
+    ) -> FrozenDict:
+        """Write only the entries that the node did not take over."""
+        changed = {name: value[name] for name in changed_keys(lent, value)}
+        inside: dict[str, Any] = {}
+        if self.fields is None:
+            for name, each in changed.items():
+                if type(each) in (dict, list) and name in old:
+                    inside[name] = self._take_over(key, each, old[name], lent[name], by)
+        new = {name: each for name, each in changed.items() if name not in inside}
+        written = self._write(key, new, by)
+        return old.updated(value, {name: inside.get(name, written.get(name)) for name in changed})
 
     def _not_a_part(self, key: object, by: str) -> str:
         known = "" if self.fields is None else f" Its parts: {', '.join(self.fields)}."

@@ -19,9 +19,10 @@ from nottwice.model.saving import delta
 from nottwice.model.saving.frozen import (
     FrozenDict,
     FrozenList,
+    changed_keys,
     freeze,
+    shared_ends,
     shared_items,
-    shared_keys,
     thaw,
 )
 
@@ -30,6 +31,7 @@ PLAIN = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=2), inner),
     max_leaves=12,
 )
+OBJECT = st.dictionaries(st.text(max_size=2), PLAIN, max_size=5)
 
 
 CHANGES: list[Callable[[Any], Any]] = [
@@ -123,9 +125,45 @@ def test_a_list_that_grew_shares_what_it_had() -> None:
     assert type(grown) is FrozenList
 
 
-def test_shared_keys_are_those_with_the_very_same_value() -> None:
+def test_changed_keys_are_those_without_the_very_same_value() -> None:
     old = freeze({"a": {"x": 1}, "b": [1], "c": "text"})
-    assert shared_keys(old, {**old, "b": [1], "d": 4}) == {"a", "c"}
+    assert list(changed_keys(old, {**old, "b": [1]})) == ["b"]
+    assert list(changed_keys(old, {**old, "b": [1], "d": None})) == ["b", "d"]
+    assert list(changed_keys(old, {"c": old["c"], "b": True, "a": old["a"]})) == ["b"]
+
+
+@given(OBJECT, OBJECT, st.data())
+def test_an_updated_dict_is_the_one_that_was_asked_for(
+    items: dict[str, Any], changes: dict[str, Any], data: st.DataObject
+) -> None:
+    old = freeze(items)
+    wanted = {**old, **changes}
+    keys = data.draw(st.permutations(list(wanted)))
+    keys = keys[: data.draw(st.integers(0, len(keys)))]
+    wanted = {key: wanted[key] for key in keys}
+    written = {key: wanted[key] for key in changed_keys(old, wanted)}
+    made = old.updated(wanted, written)
+    assert values.encode(made) == values.encode(wanted)
+    assert list(made) == keys
+    assert delta.diff(old, made) == delta.diff(items, wanted)
+    assert old == items
+
+
+@given(st.lists(PLAIN, max_size=5), st.lists(PLAIN, max_size=3), st.data())
+def test_a_spliced_list_is_the_one_that_was_asked_for(
+    items: list[Any], more: list[Any], data: st.DataObject
+) -> None:
+    old = freeze(items)
+    start = data.draw(st.integers(0, len(items)))
+    stop = data.draw(st.integers(start, len(items)))
+    wanted = [*old[:start], *more, *old[stop:]]
+    head, rest = shared_ends(old, wanted)
+    assert head + rest <= min(len(old), len(wanted))
+    made = old.spliced(head, rest, wanted[head : len(wanted) - rest])
+    assert values.encode(made) == values.encode(wanted)
+    assert made.is_exact <= freeze(wanted).is_exact
+    assert delta.apply(items, delta.diff(old, made)) == wanted
+    assert old == items
 
 
 def test_what_a_list_grew_by_is_found_without_a_copy_of_it() -> None:

@@ -20,13 +20,13 @@ must not have been changed in place to get the second.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import compress, count, islice
 from json.encoder import encode_basestring_ascii
 from operator import is_not
 from typing import Any, Final
 
-from nottwice.model.saving.frozen import FROZEN, kind_of, shared_items
+from nottwice.model.saving.frozen import FROZEN, changed_keys, kind_of, shared_ends
 
 Plain = Any
 """Plain data, as `values.py` has it."""
@@ -138,7 +138,8 @@ def inverse(old: Plain, delta: Delta) -> Delta | None:
     if went and set(islice(reversed(old), len(went))) != set(went):
         return None
     put = {key: old[key] for key in delta.get("put", ()) if key in old and key not in went}
-    put.update((key, value) for key, value in old.items() if key in went)
+    if went:
+        put.update((key, value) for key, value in old.items() if key in went)
     keys = {key: inverse(old[key], change) for key, change in delta.get("keys", {}).items()}
     if None in keys.values():
         return None
@@ -218,12 +219,11 @@ def _diff(old: Plain, new: Plain, shortest: bool) -> tuple[Delta, int]:
 
 
 def _diff_dicts(old: Plain, new: Plain, shortest: bool) -> tuple[Delta, int]:
-    put, keys, size = {}, {}, _WORDS
-    for key, value in new.items():
-        before = old.get(key, _ABSENT)
-        if before is value:
-            continue
+    put, keys, size, added = {}, {}, _WORDS, 0
+    for key in changed_keys(old, new):
+        before, value = old.get(key, _ABSENT), new[key]
         if before is _ABSENT:
+            added += 1
             put[key] = value
             size += len(key) + 4 + weight(value)
             continue
@@ -235,23 +235,19 @@ def _diff_dicts(old: Plain, new: Plain, shortest: bool) -> tuple[Delta, int]:
             keys[key] = change
             size += len(key) + 4 + length
     # Only a key of the old dict can be longer when stored than its number of characters.
-    gone = [key for key in old if key not in new]
+    gone = [key for key in old if key not in new] if len(old) + added > len(new) else []
     size += sum(len(encode_basestring_ascii(key)) + 1 for key in gone)
     words = (("put", put), ("keys", keys), ("gone", gone))
     return {word: found for word, found in words if found}, size
 
 
 def _diff_lists(old: Plain, new: Plain, shortest: bool) -> tuple[Delta, int]:
-    shared = shared_items(old, new)
-    if shared == len(old) < len(new):
-        head, rest = shared, 0
-    else:
-        head = _run(old, new)
-        if head == len(old) == len(new):
-            return {}, 2
-        # The common end, as far as it is not part of the common beginning.
-        most = min(len(old), len(new)) - head
-        rest = min(most, _run(reversed(old), reversed(new)))
+    head, rest = shared_ends(old, new)
+    # Other objects with the same contents extend the common beginning, and then the common end.
+    head += _run(old[head : len(old) - rest], new[head : len(new) - rest])
+    if head + rest == len(old) == len(new):
+        return {}, 2
+    rest += _run(old[head : len(old) - rest][::-1], new[head : len(new) - rest][::-1])
     parts = _Parts()
     parts.copy(0, head)
     size = _middle(old, new, parts, head, rest, shortest)
@@ -288,13 +284,12 @@ def _middle(old: Plain, new: Plain, parts: _Parts, head: int, rest: int, shortes
     return size + weight(tail)
 
 
-def _run(old: Iterable[Plain], new: Iterable[Plain]) -> int:
+def _run(old: list[Plain], new: list[Plain]) -> int:
     """Return how many items at the beginning of both are the same."""
-    olds, news = list(old), list(new)
-    for at in compress(count(), map(is_not, olds, news)):
-        if not same(olds[at], news[at]):
+    for at in compress(count(), map(is_not, old, new)):
+        if not same(old[at], new[at]):
             return at
-    return min(len(olds), len(news))
+    return min(len(old), len(new))
 
 
 class _Parts:

@@ -11,8 +11,8 @@ A copy (``list(...)``, ``{**...}``, ``.copy()``, ``copy.deepcopy``) can be chang
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from itertools import compress, count
+from collections.abc import Collection, Iterable, Mapping
+from itertools import compress, count, repeat
 from operator import is_not
 from typing import Any, Final, NoReturn
 from weakref import ref
@@ -34,14 +34,17 @@ def _refuse(self: object, *args: object, **kwargs: object) -> NoReturn:
 class FrozenList(list[Any]):
     """A list of plain data that cannot be changed."""
 
-    __slots__ = ("__weakref__", "base", "grew_from", "is_exact", "twin")
+    __slots__ = ("__weakref__", "base", "came_from", "is_exact", "twin")
 
     is_exact: bool
     """Whether equal items are the same value. 1 and True are equal but not the same."""
     base: FrozenList | None
-    """The list that this one was made from by appending, until this one was validated."""
-    grew_from: ref[FrozenList] | None
-    """The same list, as long as something else refers to it: comparing the two costs nothing."""
+    """The list that this one was made from, until this one was validated."""
+    came_from: tuple[ref[FrozenList], int, int] | None
+    """The same list, as long as something else refers to it: comparing the two costs nothing.
+
+    Then how many items they share at the beginning and at the end.
+    """
     twin: Any
     """The same data in the type that a graph declares, once it was made; see graphs/parts.py."""
 
@@ -50,17 +53,23 @@ class FrozenList(list[Any]):
         super().__init__(items)
         if is_exact is None:
             is_exact = all(type(item) in _EXACT for item in self)
-        self.is_exact, self.base, self.grew_from, self.twin = is_exact, None, None, None
+        self.is_exact, self.base, self.came_from, self.twin = is_exact, None, None, None
 
     def grown(self, items: Iterable[Any], *, copy: FrozenList | None = None) -> FrozenList:
         """Return this list with more items at the end. ``copy``: one to use up; see ``head_of``."""
-        tail = FrozenList(map(freeze, items))
+        return self.spliced(len(self), 0, items, copy=copy)
+
+    def spliced(
+        self, head: int, rest: int, items: Iterable[Any], *, copy: FrozenList | None = None
+    ) -> FrozenList:
+        """Return this list with other items between its first ``head`` and its last ``rest``."""
+        middle = FrozenList(map(freeze, items))
         made = FrozenList(self, is_exact=self.is_exact) if copy is None else copy
-        list.extend(made, tail)
-        made.is_exact = self.is_exact and tail.is_exact
+        list.__setitem__(made, slice(head, len(self) - rest), middle)
+        made.is_exact = self.is_exact and middle.is_exact
         # Not for every list: a list that refers to all its predecessors would never be freed.
         made.base = self if self.twin is not None else None
-        made.grew_from = ref(self)
+        made.came_from = ref(self), head, rest
         return made
 
     def head_of(self, longer: list[Any]) -> FrozenList | None:
@@ -97,14 +106,28 @@ class FrozenList(list[Any]):
 class FrozenDict(dict[str, Any]):
     """A dict of plain data that cannot be changed."""
 
-    __slots__ = ("twin",)
+    __slots__ = ("__weakref__", "base", "came_from", "twin")
 
+    base: FrozenDict | None
+    """The dict that this one was made from, until this one was validated."""
+    came_from: tuple[ref[FrozenDict], Collection[str]] | None
+    """The same dict, as long as something else refers to it, and the keys that changed."""
     twin: Any
 
     def __init__(self, items: Mapping[str, Any]) -> None:
         """The values are already frozen, or immutable."""
         super().__init__(items)
-        self.twin = None
+        self.base, self.came_from, self.twin = None, None, None
+
+    def updated(self, keys: Iterable[str], changes: Mapping[str, Any]) -> FrozenDict:
+        """Return a dict with these keys, in their order. What did not change is from this one."""
+        made, keys = FrozenDict(self), list(keys)
+        dict.update(made, {key: freeze(value) for key, value in changes.items()})
+        if list(made) != keys:
+            made = FrozenDict({key: made[key] for key in keys})
+        made.base = self if self.twin is not None else None
+        made.came_from = ref(self), changes.keys()
+        return made
 
     def __eq__(self, other: object) -> bool:
         next(_compared)
@@ -162,8 +185,8 @@ def thaw(value: Any) -> Any:
 def shared_items(old: list[Any], new: list[Any]) -> int:
     """Return how many items at the beginning of both are the very same values, in C if possible."""
     length = min(len(old), len(new))
-    if type(new) is FrozenList and new.grew_from is not None and new.grew_from() is old:
-        return length
+    if type(new) is FrozenList and new.came_from is not None and new.came_from[0]() is old:
+        return new.came_from[1]
     if type(old) is FrozenList and old.is_exact:
         head = new if len(new) == length else new[:length]
         if _are_same(old if len(old) == length else old[:length], head):
@@ -184,6 +207,20 @@ def _are_same(exact: list[Any], other: list[Any]) -> bool:
     return equal is True and next(_compared) == asked + 1
 
 
-def shared_keys(old: dict[str, Any], new: dict[Any, Any]) -> set[str]:
-    """Return the keys of ``new`` under which both hold the very same value."""
-    return {key for key, value in new.items() if old.get(key, _ABSENT) is value}
+def shared_ends(old: list[Any], new: list[Any]) -> tuple[int, int]:
+    """Return how many items at the beginning, and at the end of the others, are the very same."""
+    if type(new) is FrozenList and new.came_from is not None and new.came_from[0]() is old:
+        return new.came_from[1:]
+    head = shared_items(old, new)
+    most = min(len(old), len(new)) - head
+    differs = compress(range(most), map(is_not, reversed(old), reversed(new)))
+    return head, next(differs, most)
+
+
+def changed_keys(old: dict[str, Any], new: dict[Any, Any]) -> Collection[Any]:
+    """Return the keys of ``new`` under which ``old`` does not hold the very same value."""
+    if type(new) is FrozenDict and new.came_from is not None and new.came_from[0]() is old:
+        return new.came_from[1]
+    # Most values are the same ones, so the loops over all of them are in C.
+    before = old.values() if list(old) == list(new) else map(old.get, new, repeat(_ABSENT))
+    return list(compress(new, map(is_not, before, new.values())))
