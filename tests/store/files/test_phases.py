@@ -196,6 +196,16 @@ def test_a_result_that_names_no_file_names_none(text: str) -> None:
     }
 
 
+def test_the_results_of_a_run_without_phases_are_not_read() -> None:
+    class Unread(dict[Any, Any]):
+        def values(self) -> Any:
+            raise AssertionError("the calls are read")
+
+    given = data()
+    given.calls = Unread()
+    assert overview(given)["phases"] == {}
+
+
 def test_a_time_that_no_calendar_holds_is_left_out() -> None:
     assert overview(data(created_at=1e18))["started_at"] is None
 

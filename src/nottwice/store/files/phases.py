@@ -55,7 +55,7 @@ def _phases(data: MemoryData) -> dict[str, Any]:
             inner.setdefault(phase, {})[name] = {"status": PENDING}
     bound = next((run.graph_id for run in data.runs.values()), None)
     begun = [step for step in data.steps.values() if not was_left(step, bound)]
-    outputs = _output_files(data.calls.values())
+    outputs = _output_files(data.calls.values()) if begun else {}
     for step in sorted(begun, key=lambda one: one.ordinal):
         phase, name = phase_of(step.node_id)
         phases.setdefault(phase, {"status": PENDING})
