@@ -92,6 +92,10 @@ def test_an_app_is_read_through_its_graphs_and_agents_through_their_hooks(shop: 
     (link,) = by_place["bank.py:6"]["chain"]
     assert link.startswith("bank.charge ")
     assert Path(link).name in ("agents.py:11", "agents.py:21")
+    text = by_place["bank.py:6"]["text"]
+    assert "node 'pay' of orders@2.0.0" in text
+    assert "helper@1.0.0" in text
+    assert ", also reached from " in text
     assert {one["level"] for one in by_place.values()} == {"warning"}
     assert all("@nt.tool" in one["fix"] for one in by_place.values())
     assert shop.shell("nottwice check shop.agents --strict").exit_code == 3

@@ -78,6 +78,24 @@ def marked(module: ModuleType) -> list[int]:
 
 
 EFFECTS = {
+    "properties": """
+class Bank:
+    @property
+    def balance(self):
+        return httpx.post("https://bank.example")  # !
+    @functools.cached_property
+    def token(self):
+        return requests.post("https://bank.example")  # !
+    @property
+    def name(self): return "bank"
+    @name.setter
+    def name(self, value): self.rename(value)
+    def rename(self, value): client.put("https://bank.example")  # !
+bank = Bank()
+def node(state):
+    found = Bank().balance
+    bank.name = bank.token.text
+""",
     "clients": """
 def node(state):
     httpx.post("https://bank.example")  # !
@@ -274,6 +292,19 @@ def run(command): return command
 def node(state):
     Client().post("a"); Client().create(); run(["git", "push"])
 """,
+    "properties that are not used, or are waived": """
+class Bank:
+    @property
+    def name(self): return "bank"
+    @property
+    def balance(self): return httpx.post("https://bank.example")
+    @name.setter
+    def name(self, value): httpx.post("https://bank.example")
+def node(state):
+    bank = Bank()
+    bank.balance  # nottwice: no effect, the bank only answers
+    return bank.name
+""",
     "recursion": """
 def one(n): return two(n)
 def two(n): return one(n - 1)
@@ -376,11 +407,22 @@ def node(state):
     ]
 
 
-def test_one_line_that_two_starts_reach_is_told_once(load: Load) -> None:
-    module = load("def send(): httpx.post('x')\ndef node(s): send()\ndef node_2(s): send()\n")
-    starts = [Start("one", function=module.node), Start("two", function=module.node_2)]
+def test_one_line_that_several_starts_reach_is_told_once_with_all_of_them(load: Load) -> None:
+    module = load(
+        """
+def send(): httpx.post("x")
+def pack(): send()
+def node(state): send()
+def second(state): [pack() for _ in state]
+def third(state): return state
+def fourth(state): pack()
+"""
+    )
+    names = ["node", "second", "third", "fourth"]
+    starts = [Start(name, function=getattr(module, name)) for name in names]
     (effect,) = find_effects(starts).effects
-    assert effect.start == "one"
+    assert effect.start == "node"
+    assert effect.others == ("second", "fourth")
 
 
 def test_code_without_source_is_told_and_not_passed_over(load: Load) -> None:

@@ -99,11 +99,12 @@ def _findings(report: CodeReport) -> Iterator[Finding]:
 def _finding(effect: EffectInCode) -> Finding:
     way = " → ".join(f"{link.name} ({_place(link.file, link.line)})" for link in effect.chain)
     through = f", through {way}" if way else ""
+    also = f", also reached from {', '.join(effect.others)}" if effect.others else ""
     where = "" if effect.what == BARE else " outside of any tool"
     return Finding(
         Level.WARNING,
         f"{effect.start} {effect.what}{where}: {effect.call} at "
-        f"{_place(effect.file, effect.line)}{through}; a resumed run does it again",
+        f"{_place(effect.file, effect.line)}{through}{also}; a resumed run does it again",
         _FIX_BARE if effect.what == BARE else _FIX,
         place=f"{effect.file}:{effect.line}",
         chain=tuple(map(_link_text, effect.chain)),

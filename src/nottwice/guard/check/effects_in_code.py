@@ -14,13 +14,19 @@ import inspect
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import FunctionType, ModuleType
 from typing import Any
 
 from nottwice.guard.check.code_meaning import Frame, FunctionNode, Meaning, frame_of, read_source
 from nottwice.guard.check.effect_table import effect_of, telling_effect
-from nottwice.guard.check.references import MISSING, find_function, is_part_of_program
+from nottwice.guard.check.references import (
+    MISSING,
+    find_function,
+    is_part_of_program,
+    static_attribute,
+)
 from nottwice.model.data.records import frozen_record
 from nottwice.model.tool import Tool
 
@@ -62,6 +68,8 @@ class EffectInCode:
     line: int
     chain: tuple[Link, ...]
     """The calls that lead to it, in order; empty if the start makes it itself."""
+    others: tuple[str, ...] = ()
+    """The other starts that lead to it."""
 
 
 @dataclass(slots=True)
@@ -78,12 +86,16 @@ class CodeReport:
 
 
 def find_effects(starts: Iterable[Start]) -> CodeReport:
-    """Read what these call. Each effect is reported once, with the shortest path to it."""
-    reading = _Reading()
+    """Read what these call. Each effect is reported once, with the shortest path to it.
+
+    The other starts that lead to it are named too.
+    """
+    starts, reading = list(starts), _Reading()
     for start in starts:
         reading.begin(start)
     reading.read_all()
     report = reading.report
+    report.effects = reading.effects([start.label for start in starts])
     report.effects.sort(key=lambda each: (each.file, each.line, each.call))
     report.refused.sort()
     return report
@@ -145,6 +157,10 @@ def _takes_care(called: Meaning | None) -> bool:
     return top == _OWN and rest.rpartition(".")[2] in _TAKES_CARE
 
 
+# A function, by its file, line and column, or a start, by its label.
+_Place = tuple[str, int, int] | str
+
+
 @frozen_record(frozen=True, slots=True, eq=False)
 class _Task:
     frame: Frame
@@ -152,6 +168,8 @@ class _Task:
     start: str
     home: str
     chain: tuple[Link, ...]
+    place: _Place
+    """What is read. For a function that is not queued yet: what leads to it."""
 
 
 class _Reading:
@@ -160,50 +178,54 @@ class _Reading:
     def __init__(self) -> None:
         self.report = CodeReport()
         self._waiting: deque[_Task] = deque()
-        self._seen: set[tuple[str, int, int]] = set()
-        self._told: set[tuple[str, int, str]] = set()
+        self._led_from: dict[_Place, set[_Place]] = {}
+        """The functions that were queued, each with what leads to it."""
+        self._found: dict[tuple[str, int, str], tuple[EffectInCode, set[_Place]]] = {}
+        """The effects, each with the places where it was found."""
         self._files: set[str] = set()
 
     def begin(self, start: Start) -> None:
         if start.block is not None:
             frame, body = start.block
             home = str(frame.names.get("__name__", ""))
-            self._waiting.append(_Task(frame, list(body), start.label, home, ()))
+            self._waiting.append(_Task(frame, list(body), start.label, home, (), start.label))
             return
         function = find_function(start.function) if start.function is not None else None
-        if function is None or not self._enter(function, start.label, _home(function), (), None):
+        frame = None if function is None else frame_of(function)
+        if function is None or frame is None:
             self.report.unread.append(start.label)
+        else:
+            self._later(_Task(frame, [], start.label, _home(function), (), start.label))
 
     def read_all(self) -> None:
         while self._waiting:
-            if len(self._seen) > MOST_FUNCTIONS:
+            if len(self._led_from) > MOST_FUNCTIONS:
                 self.report.cut_off = True
                 return
             self._read(self._waiting.popleft())
 
-    def _enter(
-        self,
-        function: FunctionType,
-        start: str,
-        home: str,
-        chain: tuple[Link, ...],
-        owner: type | None,
-    ) -> bool:
-        """Queue a function for reading; False if its source cannot be found."""
-        frame = frame_of(function, owner=owner)
-        if frame is None:
-            return False
-        self._later(frame, _Task(frame, [], start, home, chain))
-        return True
+    def effects(self, labels: list[str]) -> list[EffectInCode]:
+        """Return what was found, with all starts that lead to it, in the order of the labels."""
+        found: list[EffectInCode] = []
+        for effect, places in self._found.values():
+            leading, waiting = set(places), list(places)
+            while waiting:
+                before = self._led_from.get(waiting.pop(), set()) - leading
+                leading |= before
+                waiting += before
+            others = tuple(each for each in labels if each in leading and each != effect.start)
+            found.append(replace(effect, others=others))
+        return found
 
-    def _later(self, frame: Frame, task: _Task) -> None:
-        node = frame.node
+    def _later(self, task: _Task) -> None:
+        """Queue the function of a task, unless it was."""
+        node, frame = task.frame.node, task.frame
         assert isinstance(node, FunctionNode)
         place = (frame.source.path, node.lineno, node.col_offset)
-        if place not in self._seen:
-            self._seen.add(place)
+        if place not in self._led_from:
             body: list[Any] = [node.body] if isinstance(node, ast.Lambda) else list(node.body)
-            self._waiting.append(_Task(frame, body, task.start, task.home, task.chain))
+            self._waiting.append(replace(task, nodes=body, place=place))
+        self._led_from.setdefault(place, set()).add(task.place)
 
     def _read(self, task: _Task) -> None:
         source = task.frame.source
@@ -216,9 +238,22 @@ class _Reading:
             if isinstance(node, FunctionNode):
                 inside = Frame(source, node, task.frame.names, outer=task.frame)
                 if isinstance(node, ast.Lambda) or not _is_declared(node, task.frame):
-                    self._later(inside, task)
+                    self._later(replace(task, frame=inside))
             elif not isinstance(node, ast.Call) or self._look_at(task, node):
+                if isinstance(node, ast.Attribute):
+                    self._follow_property(task, node)
                 waiting.extend(ast.iter_child_nodes(node))
+
+    def _follow_property(self, task: _Task, node: ast.Attribute) -> None:
+        """Queue the user's own code that reading, setting or deleting an attribute runs."""
+        base = task.frame.meaning(node.value)
+        owner = None if base is None else _class_of(base)
+        last = node.end_lineno or node.lineno
+        if owner is None or task.frame.source.waivers.cover(node.lineno, last):
+            return
+        function = _accessor(static_attribute(owner, node.attr), node.ctx)
+        if function is not None and _tool_in(Meaning("", function)) is None:
+            self._follow(task, node, Meaning("", function), base)
 
     def _look_at(self, task: _Task, call: ast.Call) -> bool:
         """Judge one call; False if it records or declares the functions passed to it."""
@@ -262,14 +297,16 @@ class _Reading:
             function, around = called.local
             if isinstance(function, ast.Lambda) or not _is_declared(function, around):
                 inside = Frame(around.source, function, around.names, outer=around)
-                self._later(inside, _Task(inside, [], task.start, task.home, chain))
+                self._later(replace(task, frame=inside, chain=chain))
             return True
         functions = list(self._own_functions(called, task.home))
         owner = None if base is None else _class_of(base)
         if isinstance(called.value, type):
             owner = called.value
         for own in functions:
-            self._enter(own, task.start, task.home, chain, owner)
+            frame = frame_of(own, owner=owner)
+            if frame is not None:
+                self._later(replace(task, frame=frame, chain=chain))
         return bool(functions)
 
     def _own_functions(self, called: Meaning, home: str) -> Iterator[FunctionType]:
@@ -289,10 +326,21 @@ class _Reading:
         path, text = task.frame.source.path, _text(node)
         # The line of the last name, because a chain of calls may span several lines.
         line = node.end_lineno or node.lineno
-        if what is not None and (path, line, text) not in self._told:
-            self._told.add((path, line, text))
-            found = EffectInCode(task.start, what, text, path, line, task.chain)
-            self.report.effects.append(found)
+        if what is not None:
+            effect = EffectInCode(task.start, what, text, path, line, task.chain)
+            _, places = self._found.setdefault((path, line, text), (effect, set()))
+            places.add(task.place)
+
+
+def _accessor(value: Any, context: ast.expr_context) -> Any:
+    """Return the function that runs if a property is used; None if the value is no property."""
+    if isinstance(value, cached_property):
+        return value.func
+    if not isinstance(value, property):
+        return None
+    if isinstance(context, ast.Store):
+        return value.fset
+    return value.fdel if isinstance(context, ast.Del) else value.fget
 
 
 def _may_be_called(value: Any) -> bool:
