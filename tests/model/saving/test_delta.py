@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from functools import reduce
-from itertools import pairwise
+from itertools import pairwise, permutations
 from typing import Any, cast
 
 import pytest
@@ -27,13 +27,30 @@ from nottwice.model.saving.delta import (
 )
 
 # What our own words could be confused with, and what is awkward in JSON.
-WORDS = ["set", "put", "keys", "gone", "parts", "new", "at", "change", "", "\x00", "ü", "🦀", "\\"]
+WORDS = [
+    "set",
+    "put",
+    "keys",
+    "gone",
+    "parts",
+    "new",
+    "at",
+    "change",
+    "kept",
+    "more",
+    "",
+    "\x00",
+    "ü",
+    "🦀",
+    "\\",
+]
 KEYS = st.sampled_from([*WORDS, "a", "b", "c"]) | st.text(max_size=8)
 LEAVES = (
     st.none()
     | st.booleans()
     | st.sampled_from([0, 1, 2, 0.0, -0.0, 1.0, 2.0, 2**63])
     | st.text(max_size=6)
+    | st.text(max_size=6).map("a text that is long enough to be kept: ".__add__)
 )
 VALUES: st.SearchStrategy[Any] = st.recursive(
     LEAVES,
@@ -47,6 +64,8 @@ def changed(draw: st.DrawFn, value: Any) -> Any:
     action = draw(st.sampled_from(["keep", "inside", "inside", "inside", "replace"]))
     if action == "replace":
         return draw(VALUES)
+    if action == "inside" and isinstance(value, str):
+        return value + draw(st.text(max_size=6)) if draw(st.booleans()) else value[:-2]
     if action == "keep" or not isinstance(value, (dict, list)):
         # A copy is as good as the object itself.
         return copy.deepcopy(value) if draw(st.booleans()) else value
@@ -273,6 +292,13 @@ def test_a_change_deep_inside_costs_its_path_and_itself() -> None:
     assert diff(old, new) == {"keys": {"state": {"keys": {"order": {"put": {"cents": 3500}}}}}}
 
 
+def test_a_text_that_grew_costs_what_was_added() -> None:
+    old = "ü" * 1_000
+    assert diff({"a": old}, {"a": old + "b"}) == {"keys": {"a": {"kept": 1_000, "more": "b"}}}
+    assert diff([old + "b"], [old]) == {"parts": [{"at": 0, "change": {"kept": 1_000, "more": ""}}]}
+    assert diff(old, old + "b", shortest=False) == {"set": old + "b"}
+
+
 def test_a_value_that_changed_altogether_is_replaced() -> None:
     old = {f"key {number}": number for number in range(100)}
     assert diff({"a": old, "b": ITEMS}, {"a": {"x": 1}, "b": ITEMS}) == {"put": {"a": {"x": 1}}}
@@ -369,6 +395,14 @@ MISFITS: list[tuple[Any, Any]] = [
     ([1, 2], {"parts": [[0, 2], {"new": "text"}]}),
     ({"a": 1}, {"put": {"a": 2}, "unheard": 1}),
     ({"a": 1}, {"set": 2, "put": {}}),
+    ({"a": 1}, {"kept": 1, "more": "b"}),
+    ("a", {"kept": 2, "more": "b"}),
+    ("a", {"kept": -1, "more": "b"}),
+    ("a", {"kept": True, "more": "b"}),
+    ("a", {"kept": 1, "more": ["b"]}),
+    ("a", {"kept": 1}),
+    ("a", {"kept": 1, "more": "b", "put": {}}),
+    ("a", {"put": {"a": 1}}),
 ]
 
 
@@ -381,10 +415,12 @@ def test_a_delta_of_another_value_is_refused(old: Any, delta: Any) -> None:
 
 
 def test_deltas_that_cannot_follow_each_other_are_refused() -> None:
-    of_list, of_dict = {"parts": [[0, 1]]}, {"put": {"a": 1}}
-    for first, second in ((of_list, of_dict), (of_dict, of_list)):
+    kinds: list[Any] = [{"parts": [[0, 1]]}, {"put": {"a": 1}}, {"kept": 1, "more": "b"}]
+    for first, second in permutations(kinds, 2):
         with pytest.raises(Misfit):
             combine(first, second)
+    with pytest.raises(Misfit):
+        combine({"kept": 1, "more": "b"}, {"kept": 3, "more": ""})
     with pytest.raises(Misfit):
         combine({"gone": ["a"]}, {"keys": {"a": {"set": 1}}})
     with pytest.raises(Misfit):

@@ -1,6 +1,6 @@
 """What changed between two plain values, as plain data, and how to apply it.
 
-A delta has one of four shapes. Keys of a user's data occur only *inside* the words below, never
+A delta has one of five shapes. Keys of a user's data occur only *inside* the words below, never
 beside them, so no key can be mistaken for one of them:
 
     {}                                         nothing changed
@@ -10,9 +10,10 @@ beside them, so no key can be mistaken for one of them:
         [3, 9]                                   items 3 to 8 of the old list
         {"new": […]}                             items that were not in it
         {"at": 9, "change": {…}}                 item 9 of the old list, with its delta
+    {"kept": 9, "more": "…"}                   a text: its first 9 characters, then others
 
-A list that only grew costs its new items. So does a window that slides over a list, and a queue
-that is consumed. A delta is never longer than the new value and a few words.
+A list or text that only grew costs what was added. So does a window that slides over a list, and a
+queue that is consumed. A delta is never longer than the new value and a few words.
 
 Values that are the same object count as equal and are not examined. So the first of two states
 must not have been changed in place to get the second.
@@ -34,6 +35,7 @@ Delta = dict[str, Any]
 
 _OF_ALL: Final = frozenset({"set"})
 _OF_DICT: Final = frozenset({"put", "keys", "gone"})
+_OF_TEXT: Final = frozenset({"kept", "more"})
 
 # The most that the words around something cost, in characters. They only decide between two
 # spellings of the same change, and never whether it is right.
@@ -117,7 +119,9 @@ def combine(first: Delta, second: Delta) -> Delta:
     if "parts" in first and "parts" in second:
         return {"parts": _combined_parts(_parts(first), _parts(second))}
     if "parts" in first or "parts" in second:
-        raise Misfit("one change is of a list, the next one of an object")
+        raise Misfit("one change is of a list, the next one of another value")
+    if "kept" in first and "kept" in second:
+        return _combined_text(first, second)
     return _combined_keys(first, second)
 
 
@@ -134,6 +138,8 @@ def inverse(old: Plain, delta: Delta) -> Delta | None:
     if "parts" in delta:
         parts = _inverse_parts(old, _parts(delta))
         return None if parts is None else {"parts": parts}
+    if "kept" in delta:
+        return {"kept": delta["kept"], "more": old[delta["kept"] :]}
     went = [key for key in delta.get("gone", ()) if key in old]
     if went and set(islice(reversed(old), len(went))) != set(went):
         return None
@@ -156,6 +162,8 @@ def growth(old: Plain, delta: Delta) -> int:
         return weight(delta["set"]) - weight(old)
     if "parts" in delta:
         return _growth_of_list(old, _parts(delta))
+    if "kept" in delta:
+        return delta["kept"] + len(delta["more"]) - len(old)
     grown = 0
     for key, value in delta.get("put", {}).items():
         before = old.get(key, _ABSENT)
@@ -211,11 +219,24 @@ def _diff(old: Plain, new: Plain, shortest: bool) -> tuple[Delta, int]:
     if old is new:
         return {}, 2
     if kind_of(old) is not kind or (kind is not dict and kind is not list):
-        return ({}, 2) if same(old, new) else ({"set": new}, weight(new) + _WORDS)
+        if same(old, new):
+            return {}, 2
+        if kind is str is type(old) and shortest:
+            return _diff_texts(old, new)
+        return {"set": new}, weight(new) + _WORDS
     found, size = (_diff_dicts if kind is dict else _diff_lists)(old, new, shortest)
     if found and shortest and size > weight(new, limit=size):
         return {"set": new}, weight(new) + _WORDS
     return found, size
+
+
+def _diff_texts(old: str, new: str) -> tuple[Delta, int]:
+    """Name only what was added at the end, or how much is left from the beginning."""
+    kept = min(len(old), len(new))
+    if kept > _WORDS and old[:kept] == new[:kept]:
+        more = new[kept:]
+        return {"kept": kept, "more": more}, weight(more) + _WORDS
+    return {"set": new}, weight(new) + _WORDS
 
 
 def _diff_dicts(old: Plain, new: Plain, shortest: bool) -> tuple[Delta, int]:
@@ -332,6 +353,8 @@ def _apply(old: Plain, delta: Delta, owned: bool) -> Plain:
         if "set" in delta:
             _expect(delta, _OF_ALL)
             return delta["set"]
+        if "kept" in delta:
+            return _apply_text(old, delta)
         return _apply_parts(old, _parts(delta), owned)
     if kind_of(old) is not dict:
         raise Misfit(f"a change of an object meets {type(old).__name__}")
@@ -349,6 +372,21 @@ def _apply(old: Plain, delta: Delta, owned: bool) -> Plain:
         # A key that is both removed and added moves to the end.
         made.update(delta["put"])
     return made
+
+
+def _apply_text(old: Plain, delta: Delta) -> str:
+    kept, more = _text(delta)
+    if type(old) is not str or not 0 <= kept <= len(old):
+        raise Misfit(f"a change after {kept} characters of a text meets {type(old).__name__}")
+    return old[:kept] + more
+
+
+def _text(delta: Delta) -> tuple[int, str]:
+    _expect(delta, _OF_TEXT)
+    kept, more = delta.get("kept"), delta.get("more")
+    if type(kept) is not int or type(more) is not str:
+        raise Misfit("a change of a text does not say what it keeps and what follows")
+    return kept, more
 
 
 def _apply_parts(old: Plain, parts: list[Any], owned: bool) -> Plain:
@@ -441,6 +479,13 @@ def _inverse_parts(old: list[Plain], parts: list[Any]) -> list[Any] | None:
 
 
 # Making two into one
+
+
+def _combined_text(first: Delta, second: Delta) -> Delta:
+    (before, between), (kept, more) = _text(first), _text(second)
+    if kept > before + len(between):
+        raise Misfit(f"a change keeps {kept} characters of a shorter text")
+    return {"kept": min(before, kept), "more": between[: max(0, kept - before)] + more}
 
 
 def _combined_keys(first: Delta, second: Delta) -> Delta:
