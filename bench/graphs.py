@@ -1,10 +1,12 @@
 """Does a run stay as light as at its start, however long it gets?
 
-Four graphs run through the public API, as a user writes them, on SQLite with a commit after every
-step: a list that grows by 500 bytes per step, and a large state in which one number changes, each
-as a plain dict and as a pydantic model. It prints the cost of step 10,000 against step 100, in time
-and in bytes, and how long versions take to load. Both steps are measured ten times within a minute,
-because a machine that others share is fast and slow by turns.
+Eight graphs run through the public API, as a user writes them, on SQLite with a commit after every
+step, each as a plain dict and as a pydantic model. A list grows by 500 bytes per step: it prints
+the cost of step 10,000 against step 100, in time and in bytes, and how long versions take to load.
+Then a step changes one number beside a list and a dict of records, one record of the list, or one
+record of the dict: it prints the cost beside 10,000 records against 100. The node's own copy is
+included. Everything is measured ten times within a minute, because a machine that others share is
+fast and slow by turns.
 
     python bench/graphs.py [--steps 10000] [--folder DIR] [--json]
 """
@@ -44,6 +46,11 @@ class State(BaseModel):
     step: int = 0
     notes: list[str] = []
     records: list[dict[str, Any]] = []
+    table: dict[str, dict[str, Any]] = {}
+
+
+Change = Callable[[int, Any], dict[str, Any]]
+"""What a step changes, given its number and the parts of the state."""
 
 
 def note(number: int) -> str:
@@ -51,26 +58,67 @@ def note(number: int) -> str:
     return f"{number:06d} " + "x" * 490
 
 
-def grow(step: int, notes: list[str]) -> dict[str, Any]:
+def record(number: int) -> dict[str, Any]:
+    """About 500 bytes with some structure."""
+    return {"number": number, "text": note(number)}
+
+
+def grow(step: int, state: Any) -> dict[str, Any]:
     """Add one note the way most people would write it first."""
-    return {"step": step, "notes": [*notes, note(step)]}
+    return {"step": step, "notes": [*state["notes"], note(step)]}
 
 
-def count(step: int, notes: list[str]) -> dict[str, Any]:
+def count(step: int, state: Any) -> dict[str, Any]:
     """Change one number, whatever else the state holds."""
     return {"step": step}
 
 
-def measure(
-    folder: Path, kind: type, change: Callable[[int, list[str]], dict[str, Any]], steps: int
-) -> dict[str, float]:
-    """Run one graph, and compare the cost of a late step with an early one."""
-    store = folder / f"{kind.__name__}-{change.__name__}.db"
-    records = [{"number": number, "text": note(number)} for number in range(steps)]
-    given = {"step": 0, "notes": [], "records": [] if change is grow else records}
-    flow, took, worked = run_steps(store, kind, change, given, steps)
+def replace_item(step: int, state: Any) -> dict[str, Any]:
+    """Change one record of a list, in a copy."""
+    records = list(state["records"])
+    records[step % len(records)] = record(-step)
+    return {"step": step, "records": records}
+
+
+def replace_value(step: int, state: Any) -> dict[str, Any]:
+    """Change one record of a dict, in a copy."""
+    return {"step": step, "table": {**state["table"], str(step % EARLY): record(-step)}}
+
+
+def beside(records: int) -> dict[str, Any]:
+    """Return a state with that many records in a list, and as many in a dict."""
+    found = [record(number) for number in range(records)]
+    table = {str(each["number"]): each for each in found}
+    return {"step": 0, "notes": [], "records": found, "table": table}
+
+
+def measure_size(folder: Path, kind: type, change: Change, records: int) -> dict[str, float]:
+    """Compare the cost of the same step beside many records and beside few."""
+    given = {size: beside(size) for size in (EARLY, records)}
+    runs: dict[int, list[tuple[float, float]]] = {size: [] for size in given}
+    for number in range(WINDOWS):
+        for size in given:
+            store = folder / f"{kind.__name__}-{change.__name__}-{size}.{number}.db"
+            _, took, worked = run_steps(store, kind, change, given[size], EARLY + 1)
+            runs[size].append((typical(took), typical(worked)))
+    costs = {size: tuple(map(min, zip(*each, strict=True))) for size, each in runs.items()}
+    return {
+        f"beside {EARLY} records, microseconds": costs[EARLY][0] * 1e6,
+        f"beside {records:,} records, microseconds": costs[records][0] * 1e6,
+        "ratio": costs[records][0] / costs[EARLY][0],
+        f"beside {EARLY} records, microseconds of CPU": costs[EARLY][1] * 1e6,
+        f"beside {records:,} records, microseconds of CPU": costs[records][1] * 1e6,
+        "ratio of CPU": costs[records][1] / costs[EARLY][1],
+    }
+
+
+def measure_growing(folder: Path, kind: type, steps: int) -> dict[str, float]:
+    """Run one graph whose list grows, and compare the cost of a late step with an early one."""
+    store = folder / f"{kind.__name__}-grow.db"
+    given = beside(0)
+    flow, took, worked = run_steps(store, kind, grow, given, steps)
     brief = [store.with_suffix(f".{number}.db") for number in range(WINDOWS)]
-    starts = [run_steps(each, kind, change, given, EARLY + 1) for each in brief]
+    starts = [run_steps(each, kind, grow, given, EARLY + 1) for each in brief]
     early = min(typical(each) for _, each, _ in starts)
     early_work = min(typical(each) for _, _, each in starts)
     late, late_work = (
@@ -98,7 +146,7 @@ def typical(each: list[float]) -> float:
 def run_steps(
     store: Path,
     kind: type,
-    change: Callable[[int, list[str]], dict[str, Any]],
+    change: Change,
     given: dict[str, Any],
     steps: int,
 ) -> tuple[nt.Graph[Any], list[float], list[float]]:
@@ -114,10 +162,9 @@ def run_steps(
     def work(state: Any) -> Any:
         began.append(time.perf_counter())
         work_before.append(time.process_time())
-        plain = isinstance(state, dict)
-        step = (state["step"] if plain else state.step) + 1
-        found = change(step, state["notes"] if plain else state.notes)
-        return nt.goto("again" if step < steps else "end", found)
+        parts = state if isinstance(state, dict) else vars(state)
+        step = parts["step"] + 1
+        return nt.goto("again" if step < steps else "end", change(step, parts))
 
     flow.run("long", given, store=str(store))
     took, worked = (
@@ -155,12 +202,12 @@ def loads(flow: nt.Graph[Any], store: str, steps: int) -> dict[str, float]:
 
 def report(figures: dict[str, dict[str, float]], steps: int) -> None:
     """Print the figures for people."""
-    print(f"\nGraph.run with a commit after every step: step {steps:,} against step {EARLY}")
+    print(f"\nGraph.run with a commit after every step: {steps:,} steps or records against {EARLY}")
     for name, found in figures.items():
         print(f"\n  {name}")
         for what, value in found.items():
             digits = 2 if "ratio" in what or "milliseconds" in what else 0
-            print(f"    {what:<42}{value:>12,.{digits}f}")
+            print(f"    {what:<46}{value:>12,.{digits}f}")
 
 
 def main() -> int:
@@ -177,10 +224,18 @@ def main() -> int:
     if load > 1:
         print(f"Careful: the load is {load:.1f}, so these figures are noisy.", file=sys.stderr)
     with tempfile.TemporaryDirectory(dir=options.folder or Path(__file__).parent) as name:
+        kinds: tuple[tuple[str, type], ...] = (("dict", dict), ("typed", State))
         figures = {
-            f"{what}, {state}": measure(Path(name), kind, change, options.steps)
-            for what, change in (("a list that grows", grow), ("one number changes", count))
-            for state, kind in (("dict", dict), ("typed", State))
+            f"a list that grows, {state}": measure_growing(Path(name), kind, options.steps)
+            for state, kind in kinds
+        } | {
+            f"{what}, {state}": measure_size(Path(name), kind, change, options.steps)
+            for what, change in (
+                ("one number changes", count),
+                ("one item of a list changes", replace_item),
+                ("one value of a dict changes", replace_value),
+            )
+            for state, kind in kinds
         }
     if options.json:
         print(json.dumps(figures, indent=2))
