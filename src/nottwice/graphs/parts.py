@@ -130,8 +130,9 @@ class Parts:
     def _validate(self, name: str, plain: Any) -> tuple[Any, bool]:
         """Return a part in its type, and whether it may be shared. If not, it is rebuilt on use."""
         base, plain.base = plain.base, None
+        is_known = base is not None and self.are_alone(name) and base.twin[0] is self
         try:
-            if base is not None and self.are_alone(name) and base.twin[0] is self:
+            if is_known:
                 return self._validate_changed(name, plain, base)
             made = _unchangeable(restore(self._adapters[name], plain))
             return (_ITSELF if _is_identical(made, plain) else made), True
@@ -140,12 +141,13 @@ class Parts:
 
     def _validate_changed(self, name: str, plain: Any, base: Any) -> tuple[Any, bool]:
         """Validate only what distinguishes a list or dict from the valid one it was made from."""
+        is_list, (_, *known) = type(plain) is FrozenList, plain.came_from
         changed: Any
-        if type(plain) is FrozenList:
-            _, head, rest = plain.came_from
+        if is_list:
+            head, rest = known
             changed = plain[head : len(plain) - rest]
         else:
-            changed = {key: plain[key] for key in plain.came_from[1]}
+            changed = {key: plain[key] for key in known[0]}
         made = restore(self._adapters[name], changed)
         _, twin, is_shared = base.twin
         if not is_shared:
@@ -154,9 +156,8 @@ class Parts:
         if twin is _ITSELF and _is_identical(made, changed):
             return _ITSELF, True
         before = base if twin is _ITSELF else twin
-        if type(plain) is FrozenList:
-            return before.spliced(head, rest, made), True
-        return before.updated(plain, made), True
+        made = before.spliced(head, rest, made) if is_list else before.updated(plain, made)
+        return made, True
 
 
 def parts_of(annotation: Any, fields: Mapping[str, Any]) -> Parts | None:

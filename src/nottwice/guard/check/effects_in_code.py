@@ -186,9 +186,9 @@ class _Reading:
 
     def begin(self, start: Start) -> None:
         if start.block is not None:
-            frame, body = start.block
-            home = str(frame.names.get("__name__", ""))
-            self._waiting.append(_Task(frame, list(body), start.label, home, (), start.label))
+            around, body = start.block
+            home = str(around.names.get("__name__", ""))
+            self._waiting.append(_Task(around, list(body), start.label, home, (), start.label))
             return
         function = find_function(start.function) if start.function is not None else None
         frame = None if function is None else frame_of(function)

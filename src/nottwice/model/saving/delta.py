@@ -163,7 +163,8 @@ def growth(old: Plain, delta: Delta) -> int:
     if "parts" in delta:
         return _growth_of_list(old, _parts(delta))
     if "kept" in delta:
-        return delta["kept"] + len(delta["more"]) - len(old)
+        kept, more = _text(delta)
+        return kept + len(more) - len(old)
     grown = 0
     for key, value in delta.get("put", {}).items():
         before = old.get(key, _ABSENT)
@@ -221,7 +222,7 @@ def _diff(old: Plain, new: Plain, shortest: bool) -> tuple[Delta, int]:
     if kind_of(old) is not kind or (kind is not dict and kind is not list):
         if same(old, new):
             return {}, 2
-        if kind is str is type(old) and shortest:
+        if shortest and isinstance(old, str) and isinstance(new, str):
             return _diff_texts(old, new)
         return {"set": new}, weight(new) + _WORDS
     found, size = (_diff_dicts if kind is dict else _diff_lists)(old, new, shortest)
