@@ -138,7 +138,8 @@ class ToolGuard:
 
         ``params``: of ``tools/call``. ``ask``: how to ask a client of an older protocol. ``begun``
         gets the ticket of the answer before the call is made; if the client stops waiting, pass it
-        to ``connection.lost``. Raises RpcFailed with the server's own error. Durable: the receipt,
+        to ``connection.lost``. If the client has cancelled the call, ``begun`` raises NotSent, and
+        nothing is recorded. Raises RpcFailed with the server's own error. Durable: the receipt,
         when it returns.
         """
         if self.is_passed(params):
@@ -190,10 +191,10 @@ class ToolGuard:
         async with handle:
             try:
                 occurrence = await self._begun(handle, asked, plan, key, connection)
-                if begun is not None:
-                    begun(occurrence)
                 answered = None
                 try:
+                    if begun is not None:
+                        begun(occurrence)
                     attempt = _Attempt(self, handle, asked, plan, occurrence, send, ask)
                     answered = await attempt.made()
                     return answered

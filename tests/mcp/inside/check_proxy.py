@@ -276,3 +276,33 @@ def test_a_client_that_leaves_a_call_gets_its_answer_later(place: Place) -> None
         assert place.effects("charge") == [4]
 
     run(main)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_call_that_is_cancelled_while_another_proxy_makes_it_is_not_sent(
+    place: Place, mode: str
+) -> None:
+    other = Place(place.folder, place.transport)
+
+    async def main() -> None:
+        (place.folder / "hold").touch()
+        async with other.client("auto") as first, place.client(mode) as client:
+            made = asyncio.create_task(first.call_tool("charge", {"cents": 4}))
+            await wait_until(lambda: place.effects("charge"))
+            call = asyncio.create_task(client.call_tool("charge", {"cents": 4}))
+            # It waits for the other proxy.
+            await asyncio.wait({call}, timeout=1)
+            call.cancel()
+            await asyncio.wait({call})
+            # The proxy reads in order: it has the cancellation when it answers this.
+            await client.list_tools()
+            (place.folder / "hold").unlink()
+            assert not (await made).is_error
+            # There is no doubt about it: the same call is made now.
+            assert said(await client.call_tool("charge", {"cents": 4})).startswith("{")
+        assert place.effects("charge") == [4, 4]
+
+    try:
+        run(main)
+    finally:
+        other.end()

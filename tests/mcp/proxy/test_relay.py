@@ -9,10 +9,19 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import nottwice as nt
 from nottwice.mcp import ToolGuard, ToolPlans, read_tools
 from nottwice.mcp.proxy.relay import Relay
-from tests.mcp.plain_client import effects, noted, server_command
+from tests.mcp.plain_client import (
+    PlainClient,
+    effects,
+    noted,
+    proxy_command,
+    server_command,
+    wait_for_effects,
+)
 from tests.mcp.plain_server import TOOLS
 
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}, "clientInfo": {}}
@@ -37,6 +46,9 @@ class Talk:
     async def call(self, tool: str, **arguments: Any) -> Any:
         said = await self.ask("tools/call", name=tool, arguments=arguments)
         return said["result"] if "result" in said else said["error"]
+
+    async def cancel(self, number: int) -> None:
+        await self.say({"method": "notifications/cancelled", "params": {"requestId": number}})
 
     async def say(self, message: dict[str, Any]) -> None:
         await self.relay.from_client(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
@@ -129,7 +141,7 @@ def test_a_cancelled_call_reaches_the_server_under_its_own_id_and_keeps_its_rece
             number = await talk.begin("tools/call", name="charge", arguments={"cents": 4})
             while not effects(tmp_path):
                 await asyncio.sleep(0.01)
-            await talk.say({"method": "notifications/cancelled", "params": {"requestId": number}})
+            await talk.cancel(number)
             (tmp_path / "hold").unlink()
             # Not the answer to the cancelled call, but the one to this call.
             again = await talk.call("charge", cents=4)
@@ -140,6 +152,46 @@ def test_a_cancelled_call_reaches_the_server_under_its_own_id_and_keeps_its_rece
             assert "notifications/cancelled" in heard
 
     run(main)
+
+
+@pytest.mark.parametrize("tool", ["charge", "read"])
+def test_a_call_that_is_cancelled_before_it_was_sent_is_not_sent(tmp_path: Path, tool: str) -> None:
+    async def main() -> None:
+        async with talking(tmp_path) as talk:
+            # The relay asks for the list of tools first, so the call itself waits.
+            number = await talk.begin("tools/call", name=tool, arguments={})
+            await talk.cancel(number)
+            await talk.relay.drain(client_reads=True)
+            heard = [one["method"] for one in noted(tmp_path, "heard")]
+            assert "tools/list" in heard
+            assert not {"tools/call", "notifications/cancelled"}.intersection(heard)
+            # There is no doubt about it: the next call is made.
+            assert "[nottwice]" not in json.dumps(await talk.call(tool))
+
+    run(main)
+
+
+def test_a_call_that_is_cancelled_while_another_proxy_makes_it_is_not_sent(tmp_path: Path) -> None:
+    other = PlainClient(proxy_command(tmp_path), tmp_path)
+    (tmp_path / "hold").touch()
+    first = other.begin_call("charge", cents=4)
+    wait_for_effects(tmp_path, 1)
+
+    async def main() -> None:
+        async with talking(tmp_path) as talk:
+            await talk.ask("tools/list")
+            number = await talk.begin("tools/call", name="charge", arguments={"cents": 4})
+            await talk.cancel(number)
+            # One that is wanted does not share its fate.
+            wanted = await talk.begin("tools/call", name="charge", arguments={"cents": 4})
+            (tmp_path / "hold").unlink()
+            assert (await talk.hear(wanted))["result"]["structuredContent"] == {"charged": 4}
+            await talk.relay.drain(client_reads=True)
+            assert effects(tmp_path) == [["charge", {"cents": 4}]] * 2
+
+    run(main)
+    assert other.wait_for(first)["structuredContent"] == {"charged": 4}
+    other.close()
 
 
 def test_a_server_that_dies_fails_what_it_had_not_answered(tmp_path: Path) -> None:

@@ -125,6 +125,37 @@ def test_a_call_whose_stream_is_lost_is_answered_when_it_is_issued_again(tmp_pat
     run(main)
 
 
+def test_a_call_whose_stream_is_closed_before_it_was_sent_is_not_sent(tmp_path: Path) -> None:
+    """Closing the stream is how a client without a session cancels."""
+
+    async def main() -> None:
+        async with web(tmp_path) as opened:
+            opened.modern("charge", 1, cents=4).leave()
+            await asyncio.wait(set(opened.serving), timeout=LIMIT_SECONDS)
+        assert effects(tmp_path) == []
+
+    run(main)
+
+
+def test_a_call_that_a_session_left_early_is_made_and_answers_the_next_one(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with web(tmp_path) as opened:
+            hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": HELLO}
+            begun = opened.send(Request(hello))
+            await begun.message()
+            session = {SESSION: begun.headers[SESSION]}
+            params = {"name": "charge", "arguments": {"cents": 4}}
+            call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+            opened.send(Request(call, headers=session)).leave()
+            while not effects(tmp_path):
+                await asyncio.sleep(0.01)
+            said = await opened.send(Request({**call, "id": 2}, headers=session)).message()
+            assert said["result"]["structuredContent"] == {"charged": 4}
+            assert effects(tmp_path) == [["charge", {"cents": 4}]]
+
+    run(main)
+
+
 def test_a_session_that_is_being_deleted_has_ended_when_the_proxy_has(tmp_path: Path) -> None:
     async def main() -> None:
         async with web(tmp_path) as opened:

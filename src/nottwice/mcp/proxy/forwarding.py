@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from nottwice.mcp.connection import ClientConnection, Occurrence
-from nottwice.mcp.guard import RpcFailed, ToolGuard
+from nottwice.mcp.guard import NotSent, RpcFailed, ToolGuard
 from nottwice.mcp.proxy import messages
 from nottwice.mcp.proxy.exchange import (
     EVENTS,
@@ -34,6 +34,7 @@ RESUME_SECONDS = 60.0
 _MOST_CONNECTIONS = 1000
 _HOP = (b"connection", b"keep-alive", b"transfer-encoding", b"content-length", b"accept-encoding")
 _SERVER_ERROR = 500
+_CANCELLED = {"code": -32000, "message": "The client cancelled the call before it was sent."}
 
 
 class _Refused(RpcFailed):
@@ -56,6 +57,8 @@ class UrlFront:
         self._connections: OrderedDict[str, ClientConnection] = OrderedDict()
         self._resumed: dict[tuple[str, str], asyncio.Future[Message]] = {}
         self._making: set[asyncio.Task[None]] = set()
+        self._calls: dict[tuple[str, str], _HttpCall] = {}
+        """The calls that the server may not know yet, by client and id."""
         self._said = ""
 
     async def handle(self, exchange: Exchange) -> None:
@@ -69,12 +72,11 @@ class UrlFront:
                 found = messages.read_line(body)
         first = found[0] if len(found) == 1 else {}
         if first.get("method") == messages.CALL and messages.is_request(first):
-            params = messages.params_of(first)
-            if not self._guard.plans.knows(str(params.get("name"))):
-                await self._learn(exchange, params)
-            if not self._guard.is_passed(params):
-                await self._protected(exchange, first, connection)
-                return
+            await self._tool_call(_HttpCall(exchange, first, connection), body)
+            return
+        if first.get("method") == messages.CANCELLED and self._cancel(exchange, first):
+            await exchange.answer(b"", status=202)
+            return
         lists = {id_key(one["id"]) for one in found if one.get("method") == messages.LIST}
         await self._forward(exchange, body, lists)
         if exchange.method == "DELETE":
@@ -87,7 +89,7 @@ class UrlFront:
         await self._http.aclose()
 
     def _connection(self, exchange: Exchange) -> ClientConnection:
-        key = exchange.headers.get(SESSION) or exchange.peer
+        key = _client_of(exchange)
         known = self._connections.get(key)
         if known is None:
             known = self._connections[key] = self._guard.connect()
@@ -173,27 +175,52 @@ class UrlFront:
         shown = [plans.shown(one) if isinstance(one, dict) else one for one in tools]
         return message if shown == tools else {**message, "result": {**result, "tools": shown}}
 
-    # Protected calls
+    # Calls
 
-    async def _protected(
-        self, exchange: Exchange, message: Message, connection: ClientConnection
-    ) -> None:
-        call = _HttpCall(exchange, message)
-        task = asyncio.create_task(self._call(call, connection), name=id_key(message["id"]))
+    async def _tool_call(self, call: _HttpCall, body: bytes) -> None:
+        """Make a call if it is protected, else forward it."""
+        key = (_client_of(call.exchange), id_key(call.message["id"]))
+        self._calls[key] = call
+        try:
+            params = messages.params_of(call.message)
+            if not self._guard.plans.knows(str(params.get("name"))):
+                await self._learn(call.exchange, params)
+            if not self._guard.is_passed(params):
+                await self._protected(call)
+            elif call.is_cancelled:
+                failed = messages.failure(call.message["id"], _CANCELLED)
+                await call.exchange.answer(messages.written(failed).strip())
+            else:
+                call.is_sent = True
+                await self._forward(call.exchange, body, set())
+        finally:
+            if self._calls.get(key) is call:
+                del self._calls[key]
+
+    def _cancel(self, exchange: Exchange, message: Message) -> bool:
+        """Cancel a call that was not sent. False: the server knows it, and must be told."""
+        request_id = messages.params_of(message).get("requestId")
+        call = self._calls.get((_client_of(exchange), id_key(request_id)))
+        if call is None or call.is_sent:
+            return False
+        call.is_cancelled = True
+        return True
+
+    async def _protected(self, call: _HttpCall) -> None:
+        task = asyncio.create_task(self._call(call), name=id_key(call.message["id"]))
         self._making.add(task)
         task.add_done_callback(self._making.discard)
-        gone = asyncio.create_task(exchange.wait_until_gone())
+        gone = asyncio.create_task(call.exchange.wait_until_gone())
         await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
         gone.cancel()
         if task.done():
             await task
         else:
-            # The effect may have begun, so the call itself continues, and its receipt is kept.
-            connection.lost(call.occurrence)
+            call.dropped()
             await asyncio.wait({task})
 
-    async def _call(self, call: _HttpCall, connection: ClientConnection) -> None:
-        request_id, exchange = call.message["id"], call.exchange
+    async def _call(self, call: _HttpCall) -> None:
+        request_id, exchange, connection = call.message["id"], call.exchange, call.connection
         answered = None
         try:
             answered = await self._guard.call(
@@ -209,6 +236,8 @@ class UrlFront:
             return
         except RpcFailed as failed:
             reply = messages.failure(request_id, failed.error)
+        except NotSent:
+            reply = messages.failure(request_id, _CANCELLED)
         if exchange.is_streaming:
             final = event_of(reply) if call.last is None else event_with(call.last, reply)
             written = await exchange.write(final)
@@ -222,6 +251,8 @@ class UrlFront:
 
     async def _send(self, call: _HttpCall, params: dict[str, Any]) -> dict[str, Any]:
         """Send a call to the server and return its result; other messages go to the client."""
+        call.check_wanted()
+        call.is_sent = True
         exchange = call.exchange
         body = json.dumps({**call.message, "params": params}).encode()
         async with self._ask(exchange, body) as answer:
@@ -296,18 +327,41 @@ class UrlFront:
 
 
 class _HttpCall:
-    """A protected call that came in one HTTP request."""
+    """A call that came in one HTTP request."""
 
-    def __init__(self, exchange: Exchange, message: Message) -> None:
-        self.exchange, self.message = exchange, message
+    def __init__(self, exchange: Exchange, message: Message, connection: ClientConnection) -> None:
+        self.exchange, self.message, self.connection = exchange, message, connection
         self.headers: dict[str, str] = {}
         self.last: bytes | None = None
         """The event with the server's answer."""
         self.is_resumed = False
+        self.is_sent = self.is_dropped = self.is_cancelled = False
         self.occurrence: Occurrence | None = None
 
     def begun(self, occurrence: Occurrence) -> None:
         self.occurrence = occurrence
+        self.check_wanted()
+        if self.is_dropped:
+            self.connection.lost(occurrence)
+
+    def check_wanted(self) -> None:
+        """Raise NotSent if the client has cancelled the call."""
+        if self.is_cancelled:
+            raise NotSent("the client cancelled it")
+
+    def dropped(self) -> None:
+        """Note that the client has closed the request.
+
+        A call that was sent continues, because its effect may have begun, and its receipt is kept.
+        Without a session, a closed request is how a client cancels (protocol 2026-07-28).
+        """
+        self.is_dropped = True
+        self.is_cancelled = self.is_cancelled or SESSION not in self.exchange.headers
+        self.connection.lost(self.occurrence)
+
+
+def _client_of(exchange: Exchange) -> str:
+    return exchange.headers.get(SESSION) or exchange.peer
 
 
 def _passed_on(answer: Any) -> list[tuple[bytes, bytes]]:

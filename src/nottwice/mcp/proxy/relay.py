@@ -37,17 +37,28 @@ ToClient = Callable[[bytes], Awaitable[bool]]
 
 
 class _ClientCall:
-    """A call that a client waits for, unless it has cancelled it."""
+    """A call that a client waits for, until it is dropped."""
 
     def __init__(self, message: Message, line: bytes, connection: ClientConnection) -> None:
         self.message, self.line, self.connection = message, line, connection
         self.sent_as: str | None = None
         """The id under which it was sent to the server."""
         self.occurrence: Occurrence | None = None
+        self.is_dropped = False
+        """The client does not wait for the answer."""
         self.is_cancelled = False
+        """Nor does it want the call: it is not sent, unless it has been."""
 
     def begun(self, occurrence: Occurrence) -> None:
         self.occurrence = occurrence
+        self.check_wanted()
+        if self.is_dropped:
+            self.connection.lost(occurrence)
+
+    def check_wanted(self) -> None:
+        """Raise NotSent if the client has cancelled the call."""
+        if self.is_cancelled:
+            raise NotSent("the client cancelled it")
 
 
 class Relay:
@@ -106,14 +117,17 @@ class Relay:
             one = line if len(found) == 1 else messages.written(message)
             await self._handle(message, one, connection)
 
-    def dropped(self, request_id: Any) -> bool:
-        """Note that the client does not wait for a call any more. False: it is no call of ours."""
+    def dropped(self, request_id: Any, *, is_cancelled: bool = False) -> _ClientCall | None:
+        """Note that the client does not wait for a call any more. None: it is no call of ours.
+
+        ``is_cancelled``: the client does not want it made. A call that was sent continues all the
+        same, because its effect may have begun, and its receipt is kept.
+        """
         call = self._calls.pop(id_key(request_id), None)
         if call is not None:
-            # The effect may have begun, so the call itself continues, and its receipt is kept.
-            call.is_cancelled = True
+            call.is_dropped, call.is_cancelled = True, is_cancelled
             call.connection.lost(call.occurrence)
-        return call is not None
+        return call
 
     async def drain(self, *, client_reads: bool) -> None:
         """Finish what is under way, after the client has closed its side.
@@ -146,7 +160,10 @@ class Relay:
                     asked.set_result(message)
                 return
         elif method == messages.CANCELLED:
-            line = self._cancel(message) or line
+            cancelling = self._cancel(message, line)
+            if cancelling is None:
+                return
+            line = cancelling
         elif method == messages.CALL and messages.is_request(message):
             self._calls[id_key(message["id"])] = call = _ClientCall(message, line, connection)
             task = asyncio.create_task(self._call(call))
@@ -169,11 +186,18 @@ class Relay:
             uri = messages.params_of(message).get("uri", "")
             self._kept.pop(f"resources/subscribe {uri}", None)
 
-    async def _forward(self, line: bytes, message: Message | None = None) -> None:
+    async def _forward(
+        self, line: bytes, message: Message | None = None, *, call: _ClientCall | None = None
+    ) -> None:
         is_request = message is not None and messages.is_request(message)
         is_hello = message is not None and message.get("method") == "initialize"
         try:
             await self._ready(with_hello=not is_hello)
+            if call is not None:
+                if call.is_cancelled:
+                    return
+                # From here on the server knows it, by the client's own id.
+                self._forget(call)
             if is_request and message is not None:
                 self._forwarded[id_key(message["id"])] = message
             await self._upstream.write(line)
@@ -185,11 +209,16 @@ class Relay:
             ):
                 await self._tell(messages.failure(message["id"], _ENDED))
 
-    def _cancel(self, message: Message) -> bytes | None:
-        """Stop waiting for a call that the client cancels. Returns what to tell the server."""
+    def _cancel(self, message: Message, line: bytes) -> bytes | None:
+        """Stop waiting for a call that the client cancels. Returns what to tell the server, if any.
+
+        A call that was not sent is not sent later, and the server does not know it (P274).
+        """
         params = messages.params_of(message)
-        call = self._calls.get(id_key(params.get("requestId")))
-        if call is None or not self.dropped(params.get("requestId")) or call.sent_as is None:
+        call = self.dropped(params.get("requestId"), is_cancelled=True)
+        if call is None:
+            return line
+        if call.sent_as is None:
             return None
         asked = self._asked.get(call.sent_as)
         if asked is not None:
@@ -206,7 +235,7 @@ class Relay:
             if not self._guard.plans.knows(str(params.get("name"))):
                 await self._learn(params)
             if self._guard.is_passed(params):
-                await self._forward(call.line, call.message)
+                await self._forward(call.line, call.message, call=call)
                 return
             ask = self._ask_client if self._client_can_be_asked() else None
             answered = await self._guard.call(
@@ -219,16 +248,23 @@ class Relay:
             reply = messages.answer(request_id, answered.result)
         except RpcFailed as failed:
             reply = messages.failure(request_id, failed.error)
+        except NotSent:
+            # The client cancelled it, so it waits for no answer.
+            return
         finally:
-            if self._calls.get(id_key(request_id)) is call:
-                del self._calls[id_key(request_id)]
-        if call.is_cancelled:
+            self._forget(call)
+        if call.is_dropped:
             return
         is_written = await self._tell(reply)
         if answered is not None and is_written:
             call.connection.written(answered)
         elif answered is not None:
             call.connection.lost(answered.occurrence)
+
+    def _forget(self, call: _ClientCall) -> None:
+        key = id_key(call.message["id"])
+        if self._calls.get(key) is call:
+            del self._calls[key]
 
     async def _learn(self, params: Mapping[str, Any]) -> None:
         """Ask the server for its tools, in the client's version of the protocol."""
@@ -254,6 +290,8 @@ class Relay:
             await self._ready(with_hello=method != "initialize")
         except (CommandFailed, UpstreamGone) as error:
             raise NotSent(str(error)) from error
+        if call is not None:
+            call.check_wanted()
         own_id = f"{messages.OWN}{next(self._numbers)}"
         asked = self._asked[own_id] = asyncio.get_running_loop().create_future()
         if call is not None:

@@ -286,9 +286,9 @@ class _SharedClients(_HttpClient):
         return {**message, "params": params}
 
     async def _left(self, message: Message, connection: ClientConnection) -> None:
-        """A closed stream cancels a request, unless it is a call that may have begun."""
+        """A closed stream cancels a request, unless it is a call that was sent (P274)."""
         self._given.pop(id_key(message["id"]), None)
-        if not self.relay.dropped(message["id"]):
+        if self.relay.dropped(message["id"], is_cancelled=True) is None:
             params = {"requestId": message["id"], "reason": "The client closed the stream."}
             cancelled = {"jsonrpc": "2.0", "method": messages.CANCELLED, "params": params}
             await self.relay.from_client(messages.written(cancelled), self._guard.connect())
