@@ -84,6 +84,17 @@ def test_one_line_says_what_is_protected_how() -> None:
     )
 
 
+def test_a_name_that_is_no_tool_of_the_server_is_not_called_protected() -> None:
+    made = ToolPlans("shop", read_tools({"chrage": "unsafe_on_replay"}))
+    # Before the server has listed its tools, the settings are all there is.
+    assert made.summary() == "once per time given: chrage"
+    made.learn(TOOLS)
+    assert made.summary() == (
+        "not a tool of this server: chrage; lost answers only: charge, set, write; "
+        "passed through: read"
+    )
+
+
 def test_a_name_that_the_ledger_cannot_keep_is_hashed() -> None:
     made = plans()
     first, second = made.plan_of("a\nb").spec.name, made.plan_of("x" * 5000).spec.name

@@ -138,9 +138,13 @@ class ToolPlans:
         return {**tool, "inputSchema": schema}
 
     def summary(self) -> str:
-        """Return one line that says how the listed tools are protected."""
+        """Return one line that says how the listed tools are protected.
+
+        Before the server has listed its tools, it is about those that a person classed. Ask for it
+        when the whole list was read: a name that is not in the list is called wrong.
+        """
         names: dict[Kind, list[str]] = {"once": [], "lost_answers": [], "passed": []}
-        for tool in sorted({*self._listed, *self._settings}):
+        for tool in sorted(self._listed or self._settings):
             names[self.plan_of(tool).kind].append(tool)
         told = {
             "once": "once per time given",
@@ -148,6 +152,9 @@ class ToolPlans:
             "passed": "passed through",
         }
         parts = [f"{told[kind]}: {', '.join(found)}" for kind, found in names.items() if found]
+        wrong = sorted(set(self._settings).difference(self._listed)) if self._listed else []
+        if wrong:
+            parts.insert(0, f"not a tool of this server: {', '.join(wrong)}")
         return "; ".join(parts) or "the server has listed no tools yet"
 
     def _plan(self, tool: str, listed: Mapping[str, Any]) -> ToolPlan:

@@ -138,6 +138,15 @@ def test_standard_output_belongs_to_the_protocol_and_one_line_says_what_is_prote
     assert str(tmp_path / "shop.db") in first
 
 
+def test_a_misspelled_tool_of_the_configuration_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "shop.toml").write_text('[tools.chrage]\nclass = "unsafe_on_replay"\n')
+    command = proxy_command(tmp_path, "--config", str(tmp_path / "shop.toml"))
+    client = PlainClient(command, tmp_path)
+    client.ask("tools/list", {})
+    client.close()
+    assert "nottwice proxy: not a tool of this server: chrage; " in client.errors()
+
+
 @pytest.mark.parametrize(
     ("words", "code"), [(["/no/such/server"], 127), (["sh", "-c", "exit 9"], 9)]
 )

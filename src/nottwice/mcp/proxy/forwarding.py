@@ -169,11 +169,16 @@ class UrlFront:
             return message
         plans = self._guard.plans
         plans.learn(tools)
-        if plans.summary() != self._said:
-            self._said = plans.summary()
-            self._say(self._said)
+        if not result.get("nextCursor"):
+            self._say_plans()
         shown = [plans.shown(one) if isinstance(one, dict) else one for one in tools]
         return message if shown == tools else {**message, "result": {**result, "tools": shown}}
+
+    def _say_plans(self) -> None:
+        summary = self._guard.plans.summary()
+        if summary != self._said:
+            self._said = summary
+            self._say(summary)
 
     # Calls
 
@@ -305,6 +310,7 @@ class UrlFront:
                 result = _result_of(read)
                 self._guard.plans.learn(result.get("tools", ()))
                 if not result.get("nextCursor"):
+                    self._say_plans()
                     return
                 asked = {**asked, "cursor": result["nextCursor"]}
 

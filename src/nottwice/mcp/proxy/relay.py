@@ -360,7 +360,8 @@ class Relay:
         if not isinstance(tools, list) or not isinstance(result, dict):
             return line
         self._guard.plans.learn(tools)
-        self._say_plans()
+        if not result.get("nextCursor"):
+            self._say_plans()
         shown = [self._guard.plans.shown(one) if isinstance(one, dict) else one for one in tools]
         if shown == tools:
             return line
