@@ -36,8 +36,9 @@ def drive_agent(scene: Scene) -> Driven:
 
 async def _agent(scene: Scene) -> Driven:
     guards = [NottwiceMiddleware(scene.store, tools=classes(scene))] if scene.protected else []
+    model = _model(scene)
     graph: Any = create_agent(
-        _model(scene),
+        model,
         [tool(_awaited(each)) for each in scene.tools.values()],
         middleware=guards,
         checkpointer=NottwiceSaver(scene.store),
@@ -47,10 +48,14 @@ async def _agent(scene: Scene) -> Driven:
     asked: Any = None if known.next else {"messages": [HumanMessage("Do it.")]}
     seen: set[str] = set()
     while True:
-        state = await graph.ainvoke(asked, config)
+        if scene.streams:
+            async for part in graph.astream(asked, config, stream_mode="values"):
+                state = part
+        else:
+            state = await graph.ainvoke(asked, config)
         asked = _answered(state, scene, seen)
         if asked is None:
-            return _driven(state)
+            return _driven(state, model.offered)
 
 
 def drive_node(scene: Scene) -> Driven:
@@ -59,6 +64,7 @@ def drive_node(scene: Scene) -> Driven:
     if scene.protected:
         node = protect(node, scene.store, tools=classes(scene))
     model = _model(scene)
+    model.bind_tools(list(node.tools_by_name.values()))
     graph: Any = StateGraph(MessagesState)
     graph.add_node("model", lambda state: {"messages": [model.invoke(state["messages"])]})
     graph.add_node("tools", node)
@@ -70,10 +76,13 @@ def drive_node(scene: Scene) -> Driven:
     asked: Any = {"messages": [HumanMessage("Do it.")]}
     seen: set[str] = set()
     while True:
-        state = agent.invoke(asked, config, durability="sync")
+        if scene.streams:
+            *_, state = agent.stream(asked, config, stream_mode="values", durability="sync")
+        else:
+            state = agent.invoke(asked, config, durability="sync")
         asked = _answered(state, scene, seen)
         if asked is None:
-            return _driven(state)
+            return _driven(state, model.offered)
 
 
 def drive_task(scene: Scene) -> Driven:
@@ -115,7 +124,7 @@ def drive_task(scene: Scene) -> Driven:
 
 def classes(scene: Scene) -> Any:
     """The charge may be repeated on purpose."""
-    return {**scene.classes, "charge": {"replay": "unsafe_on_replay", "repeat": "free"}}
+    return {**scene.declared, "charge": {"replay": "unsafe_on_replay", "repeat": "free"}}
 
 
 def _model(scene: Scene) -> ScriptedModel:
@@ -141,13 +150,14 @@ def _answered(state: Any, scene: Scene, seen: set[str]) -> Any:
     """The answers to all questions, by id. None: there is no question that is new."""
     asked = state.get("__interrupt__") or ()
     reviews = {one.id: one.value["nottwice"]["review"] for one in asked}
-    if not reviews or seen.issuperset(reviews.values()):
+    if not reviews or not scene.is_answered or seen.issuperset(reviews.values()):
         return None
     seen.update(reviews.values())
-    return Command(resume={key: scene.answers.get(one, YES) for key, one in reviews.items()})
+    given = {key: scene.answers.get(one, True) for key, one in reviews.items()}
+    return Command(resume={key: YES if one is True else one for key, one in given.items()})
 
 
-def _driven(state: Any) -> Driven:
+def _driven(state: Any, offered: list[Any]) -> Driven:
     messages = state["messages"]
     last = max(n for n, one in enumerate(messages) if isinstance(one, HumanMessage))
     told = {one.tool_call_id: one for one in messages[last:] if isinstance(one, ToolMessage)}
@@ -157,6 +167,7 @@ def _driven(state: Any) -> Driven:
     return Driven(
         told=[str(told[one["id"]].text) for one in asked if one["id"] in told],
         paused=[one.value["nottwice"]["review"] for one in state.get("__interrupt__") or ()],
+        schemas={one["function"]["name"]: one["function"]["parameters"] for one in offered},
     )
 
 
@@ -165,7 +176,7 @@ def _awaited(function: Any) -> Any:
 
     @functools.wraps(function)
     async def awaited(*given: Any, **named: Any) -> Any:
-        await asyncio.sleep(0)
-        return function(*given, **named)
+        # In a thread: the suite lets the calls of one reply wait for each other.
+        return await asyncio.to_thread(function, *given, **named)
 
     return awaited

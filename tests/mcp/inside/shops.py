@@ -66,8 +66,7 @@ async def _through_proxy(scene: Scene, mode: Any) -> Driven:
         return mcp_types.ElicitResult(**_answer(scene, params.message))
 
     async with Client(server, mode=mode, elicitation_callback=asked) as client:
-        await client.list_tools()
-        return await _play(scene, client.call_tool)
+        return await _play(scene, client, client.call_tool)
 
 
 async def _with_sdk(scene: Scene, mode: Any) -> Driven:
@@ -88,8 +87,7 @@ async def _with_sdk(scene: Scene, mode: Any) -> Driven:
         return mcp_types.ElicitResult(**_answer(scene, params.message))
 
     async with Client(server, mode=mode, elicitation_callback=asked) as client:
-        await client.list_tools()
-        return await _play(scene, client.call_tool)
+        return await _play(scene, client, client.call_tool)
 
 
 async def _with_fastmcp(scene: Scene) -> Driven:
@@ -109,25 +107,31 @@ async def _with_fastmcp(scene: Scene) -> Driven:
         return mcp_types.ElicitResult(**_answer(scene, message))
 
     async with Client(server, elicitation_handler=asked) as client:
-        await client.list_tools()
-        return await _play(scene, functools.partial(client.call_tool, raise_on_error=False))
+        call = functools.partial(client.call_tool, raise_on_error=False)
+        return await _play(scene, client, call)
 
 
 def classes_of(scene: Scene) -> dict[str, Any]:
     """Everything is classed, so that equal calls of one conversation are made once."""
-    classed = {"class": "unsafe_on_replay", "fresh": "forever"}
-    return {**dict.fromkeys(scene.tools, classed), **scene.classes}
+    classed = {"replay": "unsafe_on_replay"}
+    words = {name: {**scene.declared.get(name, classed)} for name in scene.tools}
+    return {
+        name: {"class": said.pop("replay"), "fresh": "forever", **said}
+        for name, said in words.items()
+    }
 
 
 def _as_toml(classes: Mapping[str, Any]) -> str:
     lines = []
     for name, told in classes.items():
-        given = {"class": told} if isinstance(told, str) else told
-        lines += [f"[tools.{name}]", *(f"{key} = {json.dumps(given[key])}" for key in given)]
+        lines += [f"[tools.{name}]", *(f"{key} = {json.dumps(told[key])}" for key in told)]
     return "\n".join(lines)
 
 
-async def _play(scene: Scene, call: Call) -> Driven:
+async def _play(scene: Scene, client: Any, call: Call) -> Driven:
+    listed = await client.list_tools()
+    tools = listed if isinstance(listed, list) else listed.tools
+    schemas = {one.name: one.input_schema for one in tools}
     told: list[str] = []
     paused: list[str] = []
     number = 0
@@ -143,7 +147,7 @@ async def _play(scene: Scene, call: Call) -> Driven:
                 paused.append(review)
         if paused:
             break
-    return Driven(told=told, paused=paused)
+    return Driven(told=told, paused=paused, schemas=schemas)
 
 
 def raising(function: Callable[..., Any], error: type[Exception]) -> Callable[..., Any]:
@@ -166,14 +170,15 @@ def _answer(scene: Scene, message: str) -> Mapping[str, Any]:
             given = scene.answers.get(case.review.review_id)
             cents = "" if case.row is None else json.loads(case.row.args_json).get("cents")
             if given is not None and f"cents={cents}" in message:
-                return _said(given)
+                return _said(given, message)
     return {"action": "cancel"}
 
 
-def _said(given: Any) -> Mapping[str, Any]:
+def _said(given: Any, message: str) -> Mapping[str, Any]:
     """Return what a person types who wants to say this."""
     if given is True:
-        return {"action": "accept", "content": {}}
+        is_approval = message.startswith("May this be done?")
+        return {"action": "accept", "content": {"answer": "Approve: do it"} if is_approval else {}}
     told = given["nottwice"]
     if told["answer"] == "happened":
         content = {"answer": "It happened", "result": json.dumps(told["result"])}

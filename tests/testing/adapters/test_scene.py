@@ -27,7 +27,7 @@ def test_the_model_says_what_the_script_has_for_its_number_of_replies(scene: Sce
 
 def test_every_effect_is_counted_and_a_read_is_none(scene: Scene) -> None:
     tools = scene.tools
-    assert set(tools) == {"charge", "pay", "read", "write"}
+    assert set(tools) == {"charge", "mail", "pay", "read", "refund", "write"}
     assert scene.effects == []
     assert tools["read"]() == "v0"
     tools["charge"](cents=5)

@@ -11,9 +11,12 @@ from unittest.mock import patch
 import nottwice as nt
 from nottwice import adapters
 from nottwice.testing.adapters import Driven, Scene
+from nottwice.testing.adapters import scene as scenes
 from tests.tidy import documents
 from tests.tidy.source import ROOT
 
+MOST_THREADS = 0
+"""How many calls are made at the same time. 0: all."""
 GUIDE = "docs/guides/write-an-adapter.md"
 
 
@@ -36,13 +39,13 @@ def drive(scene: Scene) -> Driven:
 
     tools = {name: bare(function) for name, function in scene.tools.items()}
     if scene.protected:
-        tools = page["protect"](scene.tools, scene.store, scene.classes)
+        tools = page["protect"](scene.tools, scene.store, scene.declared)
     told: list[str] = []
     replies = 0
     while asked := scene.reply(replies):
         replies += 1
         toys = [page["Toy"](page["scripted"]((one.name, one.arguments)), tools) for one in asked]
-        with ThreadPoolExecutor(len(toys)) as pool:
+        with ThreadPoolExecutor(MOST_THREADS or len(toys)) as pool:
             turns = [pool.submit(toy.turn, scene.thread, dict(scene.answers)) for toy in toys]
         errors = [turn.exception() for turn in turns]
         if any(errors):
@@ -66,7 +69,7 @@ def drive_with_a_run_of_its_own(scene: Scene) -> Driven:
 
 def drive_with_recorded_reads(scene: Scene) -> Driven:
     """Every call is an effect, so a read after a write is answered from its receipt."""
-    with patch.object(Scene, "classes", {}):
+    with patch.object(Scene, "declared", {}):
         return drive(scene)
 
 
@@ -84,6 +87,17 @@ def drive_with_a_yes_that_decides(scene: Scene) -> Driven:
 
 def drive_with_doubts_told_to_the_model(scene: Scene) -> Driven:
     with patch.object(adapters, "verdict_of", lambda error: "told_to_model"):
+        return drive(scene)
+
+
+def drive_one_by_one(scene: Scene) -> Driven:
+    with patch(f"{__name__}.MOST_THREADS", 1), patch.object(scenes, "MOST_LOOKS", 20):
+        return drive(scene)
+
+
+def drive_with_classes_alone(scene: Scene) -> Driven:
+    """What identifies an effect, and what needs an approval, does not reach the ledger."""
+    with patch.object(Scene, "declared", scene.classes):
         return drive(scene)
 
 

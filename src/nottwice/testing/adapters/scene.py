@@ -9,14 +9,16 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from nottwice.errors import Permanent
 
-Dies = Literal["", "after the effect", "before the next reply"]
+Dies = Literal["", "after the effect", "when all have begun", "before the next reply"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class Driven:
     """The reviews for which the framework paused."""
     stopped: str = ""
     """The error that stopped the framework. Empty: none."""
+    schemas: dict[str, Any] = field(default_factory=dict)
+    """The JSON schema of each tool's parameters, by name, as the model gets it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +59,12 @@ class Scene:
     """False: play it without nottwice, as the control."""
     dies: Dies = ""
     answers: Mapping[str, Any] = field(default_factory=dict)
-    """What people answered through the framework, by review. For a pause without an answer,
-    continue with the framework's own yes."""
+    """What people answered through the framework, by review. True is the framework's own yes;
+    continue with it for a pause without an answer, too."""
+    is_answered: bool = True
+    """False: people do not answer at all. Leave a pause as it is."""
+    streams: bool = False
+    """Whether to play it through the framework's streaming."""
 
     @property
     def store(self) -> str:
@@ -69,22 +77,43 @@ class Scene:
         return {"read": "pure"}
 
     @property
+    def declared(self) -> dict[str, dict[str, Any]]:
+        """The classes with the other words of ``adapters.declare``, if the adapter takes them."""
+        unsafe = {"replay": "unsafe_on_replay"}
+        return {
+            "read": {"replay": "pure"},
+            "mail": {**unsafe, "once_per": ["to"]},
+            "refund": {**unsafe, "approve": True},
+        }
+
+    @property
     def tools(self) -> dict[str, Callable[..., Any]]:
         """The tools, as a user of the framework writes them: plain functions with annotations."""
-        return {each.__name__: each for each in (self.charge, self.pay, self.read, self.write)}
+        every = (self.charge, self.mail, self.pay, self.read, self.refund, self.write)
+        return {each.__name__: each for each in every}
 
     def reply(self, replies: int) -> tuple[ScriptedCall, ...]:
         """Return what the model asks for when the conversation has so many replies of it."""
         if replies and self.dies == "before the next reply":
-            _die()
+            self.die()
         return self.script[replies] if replies < len(self.script) else ()
 
     def charge(self, cents: int) -> dict[str, int]:
         """Charge the card."""
         self._note(f"charge {cents}")
-        if self.dies == "after the effect" and cents == DEADLY_CENTS:
-            _die()
+        self._die_after(cents)
         return {"charged": cents}
+
+    def refund(self, cents: int) -> dict[str, int]:
+        """Pay back. A person approves it first, if the adapter was told so."""
+        self._note(f"refund {cents}")
+        self._die_after(cents)
+        return {"refunded": cents}
+
+    def mail(self, to: str, text: str) -> str:
+        """Send a mail."""
+        self._note(f"mail {to}")
+        return f"sent: {text}"
 
     def pay(self, cents: int) -> dict[str, int]:
         """Pay a bill. The first attempt is declined, without effect."""
@@ -112,6 +141,22 @@ class Scene:
         world = self.folder / "world.txt"
         return world.read_text(encoding="utf-8").split("\n")[:-1] if world.exists() else []
 
+    def die(self) -> None:
+        """End this process as a crash does. If others must die with it, override it."""
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def _die_after(self, cents: int) -> None:
+        if self.dies == "after the effect" and cents == DEADLY_CENTS:
+            self.die()
+        if self.dies != "when all have begun":
+            return
+        for _ in range(MOST_LOOKS):
+            if len(self.effects) == len(self.script[0]):
+                self.die()
+            time.sleep(_LOOK_SECONDS)
+        print("The calls of one reply are not made at the same time.", file=sys.stderr, flush=True)
+        os._exit(1)
+
     def _note(self, effect: str) -> None:
         with open(self.folder / "world.txt", "a", encoding="utf-8") as world:
             world.write(f"{effect}\n")
@@ -121,18 +166,17 @@ class Scene:
     def to_json(self) -> str:
         return json.dumps({**asdict(self), "folder": str(self.folder)})
 
-    @staticmethod
-    def from_json(text: str) -> Scene:
+    @classmethod
+    def from_json(cls, text: str) -> Self:
         told = json.loads(text)
         told["script"] = tuple(
             tuple(ScriptedCall(**one) for one in reply) for reply in told["script"]
         )
-        return Scene(**{**told, "folder": Path(told["folder"])})
+        return cls(**{**told, "folder": Path(told["folder"])})
 
 
 DEADLY_CENTS = 7
-"""The charge in which a process dies that is to die after the effect."""
-
-
-def _die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
+"""The charge or refund in which a process dies that is to die after the effect."""
+MOST_LOOKS = 3000
+"""How often a call looks whether the others of its reply have begun."""
+_LOOK_SECONDS = 0.01

@@ -23,7 +23,18 @@ from nottwice.testing.adapters.scene import DEADLY_CENTS, Dies, Driven, Scene, S
 
 LIMIT_SECONDS = 180.0
 CHARGE = ("charge", {"cents": DEADLY_CENTS})
+REFUND = ("refund", {"cents": DEADLY_CENTS})
 Call = tuple[str, dict[str, Any]]
+_OPTIONAL = {
+    "repeats": ("test_a_deliberate_repeat_is_made",),
+    "declares": (
+        "test_an_effect_that_is_asked_for_in_other_words_is_made_once",
+        "test_an_approved_effect_whose_process_was_killed_is_not_made_again",
+    ),
+    "streams": ("test_an_effect_that_was_killed_in_a_stream_is_not_made_again",),
+    "shows_schemas": ("test_the_schemas_of_the_tools_are_unchanged",),
+}
+"""The claims about what only some adapters have."""
 
 
 class AdapterFailed(AssertionError):
@@ -31,19 +42,31 @@ class AdapterFailed(AssertionError):
 
 
 class AdapterConformance:
-    """All claims. Set ``driver``, and ``repeats`` if a model can ask for a deliberate repeat."""
+    """All claims. Set ``driver``, and say what your framework and its adapter can do."""
 
     driver: ClassVar[str]
     """``module:function``. The function plays a ``Scene`` with the framework and returns
     ``Driven``."""
     repeats: ClassVar[bool] = False
     """Whether the adapter adds the parameter ``nottwice_repeat`` to its tools."""
+    declares: ClassVar[bool] = False
+    """Whether the driver passes ``scene.declared`` to the adapter: ``once_per`` and ``approve``."""
+    streams: ClassVar[bool] = False
+    """Whether the driver can play a scene through the framework's streaming."""
+    shows_schemas: ClassVar[bool] = False
+    """Whether the driver returns the schemas of the tools."""
+    parallel: ClassVar[bool] = True
+    """Whether the framework makes the calls of one reply at the same time."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if not cls.repeats:
-            # pytest does not collect it: a claim that was not checked must not count as kept.
-            cls.test_a_deliberate_repeat_is_made = None  # type: ignore[assignment, method-assign]
+        for ability, claims in _OPTIONAL.items():
+            for claim in claims:
+                if not getattr(cls, ability):
+                    # pytest does not collect it: what was not checked must not count as kept.
+                    setattr(cls, claim, None)
+                elif getattr(cls, claim) is None:
+                    setattr(cls, claim, getattr(AdapterConformance, claim))
 
     def setup_method(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="nottwice-adapter-"))
@@ -107,7 +130,7 @@ class AdapterConformance:
 
     def test_of_parallel_calls_each_is_made_once_and_answered_by_itself(self) -> None:
         calls: list[Call] = [("charge", {"cents": cents}) for cents in (5, 6, DEADLY_CENTS)]
-        self.play(calls, dies="after the effect")
+        self.play(calls, dies="when all have begun" if self.parallel else "after the effect")
         answers: dict[str, Any] = {}
         for _ in range(len(calls) + 1):
             again = self.play(calls, answers=answers)
@@ -117,6 +140,8 @@ class AdapterConformance:
             review = again.paused[-1]
             answers[review] = self.truth_about(review)
         self.expect(again.paused, [], "Pauses, after every review was answered")
+        doubts = len(calls) if self.parallel else 1
+        self.expect(len(answers), doubts, "The number of calls in doubt")
         made = sorted(self.effects)
         self.expect(made, ["charge 5", "charge 6", "charge 7"], "The effects")
 
@@ -144,6 +169,42 @@ class AdapterConformance:
         again: Call = ("charge", {"cents": 5, REPEAT: "a second parcel"})
         self.play(("charge", {"cents": 5}), again)
         self.expect(self.effects, ["charge 5", "charge 5"], "The effects")
+
+    def test_an_effect_that_is_asked_for_in_other_words_is_made_once(self) -> None:
+        """``once_per`` names what identifies the effect: the text of a mail does not."""
+        self.play(("mail", {"to": "ann", "text": "Hello"}), dies="before the next reply")
+        again: Call = ("mail", {"to": "ann", "text": "Dear Ann"})
+        seen = self.play(again, again)
+        self.expect_in("Hello", seen.told[-1], "The result that the model is told")
+        self.expect(self.effects, ["mail ann"], "The effects")
+
+    def test_an_approved_effect_whose_process_was_killed_is_not_made_again(self) -> None:
+        asked = self.play([REFUND], is_answered=False).paused
+        self.expect((len(asked), self.effects), (1, []), "Pauses for an approval, and effects")
+        # For an approval, the yes of the framework is enough.
+        self.play([REFUND], answers={asked[0]: True}, dies="after the effect")
+        doubt = self.play([REFUND]).paused
+        self.expect((len(doubt), doubt == asked), (1, False), "Pauses, and whether as before")
+        self.expect(self.effects, ["refund 7"], "The effects")
+
+    def test_an_effect_that_was_killed_in_a_stream_is_not_made_again(self) -> None:
+        self.play([CHARGE], dies="after the effect", streams=True)
+        paused = self.play([CHARGE], streams=True).paused
+        self.expect(len(paused), 1, "The number of pauses after a kill")
+        seen = nt.happened({"charged": 1234}).payload(paused[0], by="ann", why="saw it")
+        again = self.play([CHARGE], streams=True, answers={paused[0]: seen})
+        self.expect(again.paused, [], "Pauses")
+        self.expect_in("1234", again.told[0], "The result that the model is told")
+        self.expect(self.effects, ["charge 7"], "The effects")
+
+    def test_the_schemas_of_the_tools_are_unchanged(self) -> None:
+        bare = self.play(("read", {}), protected=False).schemas
+        shown = self.play(("read", {})).schemas
+        self.expect(sorted(bare), sorted(self.scene([]).tools), "The tools with a schema")
+        if self.repeats:
+            for schema in shown.values():
+                schema["properties"].pop(REPEAT, None)
+        self.expect(shown, bare, "The schemas, without the parameter for a repeat")
 
     # What the claims are made of
 
@@ -182,6 +243,8 @@ class AdapterConformance:
         dies: Dies = "",
         protected: bool = True,
         answers: dict[str, Any] | None = None,
+        is_answered: bool = True,
+        streams: bool = False,
     ) -> Driven:
         """Play a scene in a process of its own. Each reply is a call, or calls at the same time."""
         scene = self.scene(
@@ -189,6 +252,8 @@ class AdapterConformance:
             dies=dies,
             protected=protected,
             answers=answers or {},
+            is_answered=is_answered,
+            streams=streams,
         )
         ran = self.process(scene)
         wanted = -signal.SIGKILL if dies else 0
