@@ -119,7 +119,7 @@ def drive_task(scene: Scene) -> Driven:
         state = flow.invoke(asked, config) or {}
         asked = _answered(state, scene, seen)
         if asked is None:
-            return _driven({**state, "messages": messages})
+            return _driven({**state, "messages": messages}, model.offered)
 
 
 def classes(scene: Scene) -> Any:
