@@ -223,7 +223,7 @@ def test_a_server_whose_locks_do_not_lock_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = "SELECT 'CockroachDB CCL v25.2.0 (x86_64-pc-linux-gnu)'"
-    monkeypatch.setattr(postgres_schema, "_SERVER", told)
+    monkeypatch.setitem(postgres_schema.SQL, "server_version", told)
     with pytest.raises(StoreError, match="does not lock"):
         PostgresStore(server.ledger_url(tmp_path), now=NOW)
 

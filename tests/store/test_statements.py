@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nottwice.store import tables
+from nottwice.store import effects, tables
 from nottwice.store.postgres.statements import SQL as POSTGRES
 from nottwice.store.sqlite.schema import bring_forward
 from nottwice.store.sqlite.statements import SQL as SQLITE
@@ -60,6 +60,20 @@ def test_columns_of_a_table_are_filled_in() -> None:
     assert "t.call_id" in SQLITE["all_calls_in_doubt"]
 
 
+def test_rows_of_a_batch_are_passed_as_one_array_for_each_column() -> None:
+    assert "unnest(%s::text[], %s::text[]," in POSTGRES["write_intents"]
+    assert POSTGRES["write_intents"].count("[]") == len(effects.INTENT) + 2
+    assert "SET status = w.status, finished_at = w.finished_at," in POSTGRES["write_receipts"]
+    assert "SELECT w.workflow_id, w.node_id," in POSTGRES["write_intents"]
+
+
+def test_a_file_of_statements_may_have_words_of_its_own() -> None:
+    words = {"digest": "abc"}
+    calls = Statements("postgres_calls.sql", spell=for_postgres, words=words)
+    assert "nottwice.holds_run_abc(%s::bigint, %s::text, %s::text)" in calls["holds_run"]
+    assert "(workflow_id text, status text, epoch bigint," in calls["claim_ready"]
+
+
 def test_the_driver_of_postgres_is_told_the_types_of_columns() -> None:
     neutral = "SELECT :wake_at, :limit, :runs::text[], a::json, '12:30' WHERE b = :seal"
     spelled = for_postgres(neutral)
@@ -86,4 +100,4 @@ def test_one_column_has_one_type_whatever_its_table() -> None:
 
 
 def test_a_file_of_statements_is_part_of_the_package() -> None:
-    assert len(Statements("sqlite.sql", str)) == len(SQLITE) > 100
+    assert len(Statements("shared.sql", "sqlite.sql", spell=str)) == len(SQLITE) > 100

@@ -7,11 +7,11 @@ of a table come from its declaration, so a new column need not be added to every
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nottwice.store import tables
+from nottwice.store import effects, tables
 
 Parameters = Sequence[Any] | dict[str, Any]
 Statement = tuple[str, Parameters]
@@ -19,7 +19,7 @@ Statement = tuple[str, Parameters]
 _FILES = Path(__file__).parent / "sql"
 _NAME = re.compile(r"^-- :(\w+)$", re.MULTILINE)
 _COMMENT = re.compile(r"^--.*\n?", re.MULTILINE)
-_BRACES = re.compile(r"\{([a-z_.:?]+)\}")
+_BRACES = re.compile(r"\{([a-z_.:?=\[\]]+)\}")
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)\b(?!::)")
 _IN_ORDER = re.compile(r"\?([a-z_]+)")
 _CAST_PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)(?=::)")
@@ -28,9 +28,15 @@ _CAST_PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)(?=::)")
 class Statements(dict[str, str]):
     """The statements of one database, by name; ``where`` inserts conditions into one."""
 
-    def __init__(self, file: str, spell: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        *files: str,
+        spell: Callable[[str], str],
+        words: Mapping[str, str] | None = None,
+    ) -> None:
         self._spell = spell
-        self._texts = {**_read("shared.sql"), **_read(file)}
+        self._words = {**_COLUMNS, **(words or {})}
+        self._texts = {name: text for file in files for name, text in _read(file).items()}
         for name in self._texts:
             if not name.startswith("_"):
                 self[name] = self._text_of(name)
@@ -58,7 +64,7 @@ class Statements(dict[str, str]):
         word = found[1]
         if word == "where":
             return found[0]
-        return _COLUMNS[word] if word in _COLUMNS else self._filled(word)
+        return self._words[word] if word in self._words else self._filled(word)
 
 
 def _read(name: str) -> dict[str, str]:
@@ -71,27 +77,31 @@ def _read(name: str) -> dict[str, str]:
 def _columns() -> dict[str, str]:
     """The texts that replace names in braces, such as the columns of each table."""
     found = {"changing": ", ".join(f"{name} = :{name}" for name in tables.CHANGING)}
-    for table in tables.ALL:
-        names = table.names
-        found[table.name] = table.columns
-        found[f":{table.name}"] = ", ".join(f":{name}" for name in names)
-        found[f"?{table.name}"] = ", ".join(f"?{name}" for name in names)
-        found[f"excluded.{table.name}"] = ", ".join(f"{name} = excluded.{name}" for name in names)
-        # If a statement needs an alias, it is the first letter of the table.
-        alias = table.name[0]
-        found[f"{alias}.{table.name}"] = ", ".join(f"{alias}.{name}" for name in names)
+    lists = {table.name: table.names for table in tables.ALL}
+    lists |= {"intent": effects.INTENT, "receipt": effects.RECEIPT}
+    for of, names in lists.items():
+        found[of] = ", ".join(names)
+        found[f":{of}"] = ", ".join(f":{name}" for name in names)
+        found[f"?{of}"] = ", ".join(f"?{name}" for name in names)
+        found[f"?{of}[]"] = ", ".join(f"?{name}[]" for name in names)
+        found[f"::{of}"] = ", ".join(f"{name} {POSTGRES_TYPES[name]}" for name in names)
+        found[f"excluded.{of}"] = ", ".join(f"{name} = excluded.{name}" for name in names)
+        found[f"=w.{of}"] = ", ".join(f"{name} = w.{name}" for name in names)
+        # The alias of a table is its first letter, and of the rows that a statement writes, w.
+        for alias in (of[0], "w"):
+            found[f"{alias}.{of}"] = ", ".join(f"{alias}.{name}" for name in names)
     return found
 
 
-_COLUMNS = _columns()
 POSTGRES_TYPES = {name: kind for table in tables.ALL for name, kind in table.postgres_types.items()}
+_COLUMNS = _columns()
 
 
 def for_sqlite(sql: str) -> str:
     """A statement in SQLite's dialect. SQLite has no schemas, so tables have a prefix, except the
-    one that people query by its name. The insertion order of a table is its rowid."""
+    one that people query by its name."""
     named = _IN_ORDER.sub("?", sql.replace("nottwice.tool_call_results", "tool_call_results"))
-    return named.replace("nottwice.", "nottwice_").replace("arrival", "rowid")
+    return named.replace("nottwice.", "nottwice_")
 
 
 def for_postgres(sql: str) -> str:

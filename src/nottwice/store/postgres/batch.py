@@ -18,83 +18,11 @@ from nottwice.store.interface import Commit
 from nottwice.store.notices import notices_of
 from nottwice.store.postgres.functions import INTENT, RECEIPT
 from nottwice.store.postgres.quick import quick
-from nottwice.store.postgres.statements import HERE, SQL, as_arrays, types_of
+from nottwice.store.postgres.statements import SQL, as_arrays
 from nottwice.store.statements import Statement
-from nottwice.store.tables import CALLS, GRAPHS, OUTBOX, RUNS
+from nottwice.store.tables import GRAPHS, OUTBOX, RUNS
 
-_WITH_SERVER = "".join(("WITH server AS (SELECT ", HERE, " AS is_here) "))
-_DURABLE = " current_setting('synchronous_commit') <> 'off' AND (SELECT is_here FROM server)"
-# Locked in one order, so that two processes do not wait for each other. A statement that waited for
-# a claim sees the run as the claim has left it.
-_HELD = (
-    " JOIN (SELECT workflow_id, epoch, holder_id, in_doubt_from FROM nottwice.runs"
-    " WHERE workflow_id = ANY(%s) ORDER BY workflow_id FOR SHARE) AS held"
-    " ON held.workflow_id = w.workflow_id AND held.epoch = w.fence_epoch"
-    " AND held.holder_id = w.fence_holder"
-)
-_FENCE = ("fence_epoch", "fence_holder")
-
-
-def _given(names: Sequence[str]) -> str:
-    """The rows of all members: an array for each column, and two for the fences."""
-    arrays = [f"%s::{one}[]" for one in (*types_of(names), "bigint", "text")]
-    columns = ", ".join((*names, *_FENCE))
-    return "".join((" unnest(", ", ".join(arrays), ") AS w(", columns, ")"))
-
-
-_INTENT_COLUMNS = ", ".join(effects.INTENT)
-_INTENT_VALUES = ", ".join("w." + name for name in effects.INTENT)
-_INTENTS = "".join(
-    (
-        *(_WITH_SERVER, "INSERT INTO nottwice.tool_call_results (", _INTENT_COLUMNS),
-        ") SELECT ",
-        *(_INTENT_VALUES, " FROM", _given(effects.INTENT), _HELD),
-        *(" WHERE held.in_doubt_from <= w.created_at AND", _DURABLE),
-        *(" AND NOT EXISTS (SELECT 1 FROM nottwice.reviews WHERE ", SQL.part("_blocked_run")),
-        " = w.workflow_id) ON CONFLICT DO NOTHING RETURNING call_id, attempt_id",
-    )
-)
-_RECEIPT_COLUMNS = (*effects.RECEIPT, *CALLS.key, "attempt_id")
-_CHANGES = ", ".join(name + " = w." + name for name in effects.RECEIPT)
-_RECEIPTS = "".join(
-    (
-        *(_WITH_SERVER, "UPDATE nottwice.tool_call_results AS t SET ", _CHANGES),
-        ", failure_json = NULL, retry_at = NULL, settled_by = NULL FROM",
-        _given(_RECEIPT_COLUMNS),
-        *(_HELD, " WHERE t.workflow_id = w.workflow_id AND t.node_id = w.node_id"),
-        " AND t.checkpoint_id = w.checkpoint_id AND t.tool_name = w.tool_name",
-        " AND t.input_hash = w.input_hash AND t.status = 'PENDING'",
-        *(" AND t.attempt_id = w.attempt_id AND", _DURABLE, " RETURNING t.call_id, t.attempt_id"),
-    )
-)
-
-
-_QUEUED_RUNS = ", ".join(RUNS.names)
 _TAGS = ("tag", "workflow_id")
-
-
-def _rows(names: Sequence[str], alias: str) -> str:
-    """Rows of a table: an array for each column."""
-    arrays = ", ".join(f"%s::{one}[]" for one in types_of(names))
-    return "".join((" unnest(", arrays, ") AS ", alias, "(", ", ".join(names), ")"))
-
-
-# A run that is only enqueued can be started since it was written, whatever was sent to it before.
-_ENQUEUE = "".join(
-    (
-        *(_WITH_SERVER, ", added AS (INSERT INTO nottwice.runs (", _QUEUED_RUNS, ", ready_at)"),
-        *(" SELECT w.*, w.updated_at FROM", _rows(RUNS.names, "w"), " WHERE", _DURABLE),
-        " ON CONFLICT DO NOTHING RETURNING workflow_id), told AS (INSERT INTO nottwice.outbox (",
-        *(OUTBOX.columns, ") SELECT o.* FROM", _rows(OUTBOX.names, "o")),
-        " JOIN added USING (workflow_id) ON CONFLICT DO NOTHING), tagged AS (",
-        "INSERT INTO nottwice.run_tags (tag, workflow_id) SELECT t.* FROM unnest(%s::text[],",
-        " %s::text[]) AS t(tag, workflow_id) JOIN added USING (workflow_id)",
-        " ON CONFLICT DO NOTHING),",
-        *(" drawn AS (INSERT INTO nottwice.graphs (", GRAPHS.columns, ") SELECT g.* FROM"),
-        *(_rows(GRAPHS.names, "g"), " WHERE EXISTS (SELECT 1 FROM added) ON CONFLICT DO NOTHING)"),
-        " SELECT workflow_id, '' FROM added",
-    )
-)
 
 
 @frozen_record(frozen=True, slots=True)
@@ -170,7 +98,7 @@ def _enqueue(commits: Sequence[Commit], numbers: Mapping[str, int]) -> Fast:
         *as_arrays([GRAPHS.row(one) for one in graphs.values()], width=len(GRAPHS.names)),
     )
     names = tuple((run_id, "") for run_id in numbers)
-    return Fast((_ENQUEUE, arrays), tuple(numbers.values()), names)
+    return Fast((SQL["enqueue_runs"], arrays), tuple(numbers.values()), names)
 
 
 def _share(commits: Sequence[Commit], sql: str, numbers: Sequence[int]) -> list[Fast]:
@@ -189,7 +117,7 @@ def _share(commits: Sequence[Commit], sql: str, numbers: Sequence[int]) -> list[
     written = [_values(commits[number], sql) for number in names.values()]
     arrays = as_arrays(written, width=len(written[0]))
     runs = sorted({commits[number].workflow_id for number in names.values()})
-    many = _INTENTS if sql == INTENT else _RECEIPTS
+    many = SQL["write_intents" if sql == INTENT else "write_receipts"]
     return [Fast((many, (*arrays, runs)), tuple(names.values()), tuple(names)), *single]
 
 

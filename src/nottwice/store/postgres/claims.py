@@ -16,26 +16,10 @@ from nottwice.model.run import Standing
 from nottwice.store.claiming import ClaimedRun, ClaimRequest, claimed
 from nottwice.store.postgres.connections import PostgresConnections
 from nottwice.store.postgres.failover import Elsewhere, Witness
-from nottwice.store.postgres.functions import name_of
+from nottwice.store.postgres.functions import CLAIM_READY
 from nottwice.store.postgres.schema import commits_may_be_lost, in_schema
-from nottwice.store.postgres.statements import types_of
 from nottwice.store.tables import RUNS, micros
 
-_STANDING = ("in_doubt", "reviews", "events", "ledger_audit")
-_COLUMNS = (
-    *(" ".join(each) for each in zip(RUNS.names, types_of(RUNS.names), strict=True)),
-    *(name + " boolean" for name in _STANDING),
-    "last_ordinal bigint",
-    "is_claimed boolean",
-    "place bigint",
-)
-_CLAIM = "".join(
-    (
-        *("SELECT * FROM ", name_of("claim_ready")),
-        "(%s::timestamptz, %s, %s, %s, %s, %s::text[], %s::text[], %s) AS found(",
-        *(", ".join(_COLUMNS), ")"),
-    )
-)
 _WIDTH = len(RUNS.names)
 
 
@@ -56,8 +40,9 @@ def claim_ready(
         *(witness.server, holder_id, micros(wanted.at), wanted.most, wanted.begun_first),
         *(list(wanted.graphs), [one for one in wanted.besides if "\0" not in one], has_key),
     )
+    sql = in_schema(CLAIM_READY, connections.place.schema)
     with connections.use() as connection:
-        found = connection.execute(in_schema(_CLAIM, connections.place.schema), given).fetchall()
+        found = connection.execute(sql, given).fetchall()
     if found and found[0][0] is None:
         if found[0][-2]:
             raise commits_may_be_lost(connections.place)

@@ -58,74 +58,11 @@ log = logging.getLogger("nottwice")
 MOST_REMEMBERED = 1000
 """How many of the runs that this process created in one ledger can be recorded again."""
 
-_SERVER = (
-    "SELECT to_char(pg_postmaster_start_time() AT TIME ZONE 'UTC',"
-    " 'YYYY-MM-DD HH24:MI:SS.US\"+00\"'), "
-)
-_ORIGIN = (
-    "CASE WHEN pg_is_in_recovery() THEN NULL ELSE (SELECT system_identifier || '/' ||"
-    " substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8) FROM pg_control_system()) END"
-)
 _NOT_TOLD = (
     psycopg.errors.InsufficientPrivilege,
     psycopg.errors.UndefinedFunction,
     psycopg.errors.FeatureNotSupported,
 )
-_RECORDED = "SELECT origin FROM nottwice.lineage ORDER BY arrival DESC LIMIT 1"
-_RECORD = "INSERT INTO nottwice.lineage (origin) VALUES (%s)"
-# Each statement sees the latest commits, so reads after the lock see what the last holder left.
-_ISOLATION = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
-_LOCK = "SELECT set_config('lock_timeout', %s, true), pg_advisory_xact_lock(%s)"
-_MARK = (
-    "SELECT subject, at, action FROM nottwice.audit WHERE workflow_id = %s"
-    " AND action IN (%s, %s) ORDER BY at DESC, arrival DESC LIMIT 1"
-)
-# At least as late as anything in the ledger, by the clocks of the writers: a run in the ledger was
-# created before, and an entry in it was written before.
-_LAST_CHANGE = """
-SELECT greatest(0, (SELECT max(updated_at) FROM nottwice.runs),
-                (SELECT max(at) FROM nottwice.audit WHERE workflow_id = %s))
-"""
-# The holders with a lease at the end of the copy. The last renewal of any lease was before that.
-_ASK_HOLDERS = """
-UPDATE nottwice.holders SET asked = %s
- WHERE lease_until > least(coalesce(pg_last_xact_replay_timestamp(), '-infinity'),
-   (SELECT max(lease_until) FROM nottwice.holders) - %s * interval '1 second')
-"""
-_FOUND_AS = (
-    "SELECT 1 FROM nottwice.audit WHERE workflow_id = %s AND action = %s AND subject = %s"
-    " AND why = %s"
-)
-_VOUCH_FOR_ALL = "UPDATE nottwice.holders SET asked = NULL WHERE holder_id = %s AND asked = %s"
-_STILL_ASKED = "SELECT count(*) FROM nottwice.holders WHERE asked = %s"
-_LEASE = (
-    "SELECT lease_until = %s::timestamptz, clock_timestamp() < %s::timestamptz"
-    " FROM nottwice.holders WHERE holder_id = %s"
-)
-_RUN = "SELECT epoch, holder_id, status FROM nottwice.runs WHERE workflow_id = %s"
-_RUN_LOCKED = _RUN + " FOR UPDATE"
-_TAKE_AWAY = (
-    "UPDATE nottwice.runs SET epoch = greatest(epoch, %s) + 1, holder_id = NULL"
-    " WHERE workflow_id = %s AND holder_id = %s"
-)
-
-_CALL_IS_THERE = """
-SELECT 1 FROM nottwice.tool_call_results
- WHERE workflow_id = %s AND node_id = %s AND checkpoint_id = %s AND tool_name = %s
-   AND input_hash = %s AND attempt_id = %s AND %s IN (status, 'PENDING')
-"""
-_CHECKPOINT_IS_THERE = (
-    "SELECT 1 FROM nottwice.checkpoints WHERE workflow_id = %s AND version = %s AND created_at = %s"
-)
-_STEP_IS_THERE = (
-    "SELECT 1 FROM nottwice.steps WHERE workflow_id = %s AND node_id = %s AND checkpoint_id = %s"
-    " AND status IN (%s, 'done')"
-)
-_REVIEW_IS_THERE = "SELECT 1 FROM nottwice.reviews WHERE review_id = %s AND version >= %s"
-_UPDATE_IS_THERE = "SELECT 1 FROM nottwice.runs WHERE workflow_id = %s AND updated_at >= %s"
-_AUDIT_IS_THERE = "SELECT 1 FROM nottwice.audit WHERE workflow_id = %s AND once = %s"
-_EVIDENCE_IS_THERE = "SELECT 1 FROM nottwice.evidence WHERE workflow_id = %s AND once = %s"
-_EVENT_IS_THERE = "SELECT 1 FROM nottwice.events WHERE workflow_id = %s AND event_id = %s"
 
 Ask = Callable[[str, Any], list[Any]]
 
@@ -178,7 +115,7 @@ class Witness:
 
     def look_once(self, connection: psycopg.Connection) -> None:
         """Accept a server if the ledger says that it is on it. A commit examines any other."""
-        sql = in_schema("".join((_SERVER, _ORIGIN, ", (", _RECORDED, ")")), self._place.schema)
+        sql = in_schema(SQL["server_and_lineage"], self._place.schema)
         try:
             found = connection.execute(sql).fetchone()
         except _NOT_TOLD:
@@ -235,9 +172,10 @@ class Witness:
                 )
                 return cursor.fetchall() if cursor.description else []
 
-            ask(_ISOLATION)
+            ask(SQL["read_committed"])
             number = lock_number(self._place.schema, "lineage")
-            ask(_LOCK, (f"{self._busy_seconds * 1000:.0f}ms", number))
+            timeout = f"{self._busy_seconds * 1000:.0f}ms"
+            ask(SQL["lock_lineage"], {"lock_timeout": timeout, "number": number})
             server, origin = _whereabouts(connection)
             freed = self._compare(ask, origin)
         self.server = server
@@ -246,10 +184,10 @@ class Witness:
 
     def _compare(self, ask: Ask, origin: str | None) -> bool:
         """Compare the database with what the ledger and this process remember."""
-        found = ask(_RECORDED, ())
+        found = ask(SQL["last_origin"], ())
         recorded = found[0][0] if found else None
         if origin is not None and recorded != origin:
-            ask(_RECORD, (origin,))
+            ask(SQL["add_origin"], {"origin": origin})
         lasts = [self._last, *(held.last for held in self._held.values())]
         missing = any(self._has(ask, one) is False for one in lasts if one is not None)
         before = {one for one in (recorded, self._origin) if one is not None}
@@ -262,7 +200,8 @@ class Witness:
             mark = self._put_mark(ask, origin, recorded or self._origin, missing=missing)
             if older is None and not missing:
                 # If commits are missing, or there was a mark before, a person must account for it.
-                ask(_ASK_HOLDERS, (mark.subject, self._place.lease_seconds))
+                lease_seconds = self._place.lease_seconds
+                ask(SQL["ask_holders"], {"asked": mark.subject, "lease_seconds": lease_seconds})
         return False if mark is None else self._testify(ask, mark, missing=missing)
 
     def _needs_mark(
@@ -283,7 +222,8 @@ class Witness:
         return not (self._place.only_synchronous and same_system)
 
     def _standing_mark(self, ask: Ask) -> AuditEntry | None:
-        found = ask(_MARK, (LEDGER, COPIED, ACCOUNTED_FOR))
+        wanted = {"workflow_id": LEDGER, "copied": COPIED, "accounted_for": ACCOUNTED_FOR}
+        found = ask(SQL["last_mark"], wanted)
         if not found or found[0][2] == ACCOUNTED_FOR:
             return None
         subject, at, action = found[0]
@@ -292,7 +232,7 @@ class Witness:
     def _put_mark(
         self, ask: Ask, origin: str | None, before: str | None, *, missing: bool
     ) -> AuditEntry:
-        at = seconds(ask(_LAST_CHANGE, (LEDGER,))[0][0])
+        at = seconds(ask(SQL["last_change"], {"workflow_id": LEDGER})[0][0])
         subject = f"{FAILOVER} {secrets.token_hex(4)}"
         why = _why(before, origin, missing=missing)
         mark = AuditEntry(LEDGER, at, self._holder.describe(), COPIED, subject, why)
@@ -308,16 +248,18 @@ class Witness:
 
     def _testify(self, ask: Ask, mark: AuditEntry, *, missing: bool) -> bool:
         """Record what this process knows about a mark. True if it was the last one asked."""
-        asked = (self._lease_until, self._lease_until, self._holder.holder_id)
-        found = ask(_LEASE, asked) if self._lease_until is not None else []
+        holder_id = self._holder.holder_id
+        lease = {"lease_until": self._lease_until, "holder_id": holder_id}
+        found = ask(SQL["lease_is_there"], lease) if self._lease_until is not None else []
         is_same, runs_on = found[0] if found else (False, False)
         for run_id, held in list(self._held.items()):
             if not self._vouch(ask, mark, held, leased=bool(runs_on)):
-                ask(_TAKE_AWAY, (held.run.epoch, run_id, self._holder.holder_id))
+                taken = {"epoch": held.run.epoch, "workflow_id": run_id, "holder_id": holder_id}
+                ask(SQL["take_away"], taken)
                 ask(SQL["ready_since"], {"workflow_id": run_id})
                 del self._held[run_id]
         for run, graph in list(self._made.values()):
-            if not ask(_RUN, (run.workflow_id,)):
+            if not ask(SQL["holder_of_run"], {"workflow_id": run.workflow_id}):
                 self._put_back(ask, mark, run, graph)
         if missing and self._lease_until is not None:
             # Recorded as a holder that is asked and never vouches, whatever the others say.
@@ -325,9 +267,9 @@ class Witness:
             ask(SQL["object_to_copy"], {**holder, "asked": mark.subject})
         if missing or not is_same or not self._has_last(ask, mark):
             return False
-        if not ask(_VOUCH_FOR_ALL + " RETURNING 1", (self._holder.holder_id, mark.subject)):
+        if not ask(SQL["vouch_for_all"], {"holder_id": holder_id, "asked": mark.subject}):
             return False
-        if ask(_STILL_ASKED, (mark.subject,))[0][0]:
+        if ask(SQL["still_asked"], {"asked": mark.subject})[0][0]:
             return False
         why = "every process that had a lease has found its last commit in the ledger"
         self._add(ask, AuditEntry(LEDGER, mark.at, "nottwice", ACCOUNTED_FOR, mark.subject, why))
@@ -337,7 +279,7 @@ class Witness:
     def _vouch(self, ask: Ask, mark: AuditEntry, held: _Held, *, leased: bool) -> bool:
         """Vouch for a run that this process holds, if possible."""
         run_id = held.run.workflow_id
-        found = ask(_RUN_LOCKED, (run_id,))
+        found = ask(SQL["lock_holder_of_run"], {"workflow_id": run_id})
         if not found:
             self._put_back(ask, mark, held.run, None)
             return False
@@ -358,7 +300,8 @@ class Witness:
             return False
         # It released a run that was opened, and held for review, since.
         why = found_text(last.fence.epoch, last.run.at)
-        return bool(ask(_FOUND_AS, (last.workflow_id, HELD, mark.subject, why)))
+        entry = {"action": HELD, "subject": mark.subject, "why": why}
+        return bool(ask(SQL["found_as"], {"workflow_id": last.workflow_id, **entry}))
 
     def _put_back(
         self, ask: Ask, mark: AuditEntry, run: RunRecord, graph: GraphRecord | None
@@ -391,7 +334,7 @@ class Witness:
 
     def _has(self, ask: Ask, commit: Commit) -> bool | None:
         """Whether a commit is there, by what it wrote; None if others have changed that since."""
-        found = ask(_RUN, (commit.workflow_id,))
+        found = ask(SQL["holder_of_run"], {"workflow_id": commit.workflow_id})
         epoch, holder_id, status = found[0] if found else (-1, None, None)
         if status == RunStatus.REMOVED.value:
             return None
@@ -408,9 +351,9 @@ def _whereabouts(connection: psycopg.Connection) -> tuple[str, str | None]:
     """The start time of a server, and its system and timeline; None if it does not say."""
     try:
         with connection.transaction():
-            found = connection.execute(_SERVER + _ORIGIN).fetchone()
+            found = connection.execute(SQL["server_and_origin"]).fetchone()
     except _NOT_TOLD:
-        found = connection.execute(_SERVER + "NULL").fetchone()
+        found = connection.execute(SQL["server_start"]).fetchone()
     assert found is not None
     return found[0], found[1]
 
@@ -426,25 +369,25 @@ def _traces(commit: Commit) -> Iterator[Statement]:
     run = commit.workflow_id
     for write in reversed(commit.calls):
         row = write.row
-        yield _CALL_IS_THERE, (*row.identity, row.attempt_id, row.status.value)
+        yield SQL["call_is_there"], (*row.identity, row.attempt_id, row.status.value)
     for checkpoint in reversed(commit.checkpoints):
         made = micros(checkpoint.created_at)
-        yield _CHECKPOINT_IS_THERE, (run, checkpoint.version, made)
+        yield SQL["checkpoint_is_there"], (run, checkpoint.version, made)
     for step in reversed(commit.steps):
         place = (step.workflow_id, step.node_id, step.checkpoint_id)
-        yield _STEP_IS_THERE, (*place, step.status.value)
+        yield SQL["step_is_there"], (*place, step.status.value)
     for review_write in commit.reviews:
-        yield _REVIEW_IS_THERE, (review_write.review.review_id, review_write.review.version)
+        yield SQL["review_is_there"], (review_write.review.review_id, review_write.review.version)
     if commit.claim is not None:
-        yield _UPDATE_IS_THERE, (run, micros(commit.claim.run.updated_at))
+        yield SQL["update_is_there"], (run, micros(commit.claim.run.updated_at))
     if commit.run is not None:
-        yield _UPDATE_IS_THERE, (run, micros(commit.run.at))
+        yield SQL["update_is_there"], (run, micros(commit.run.at))
     for entry in commit.audit:
-        yield _AUDIT_IS_THERE, (run, _once(AUDIT, entry))
+        yield SQL["audit_is_there"], (run, _once(AUDIT, entry))
     for item in commit.evidence:
-        yield _EVIDENCE_IS_THERE, (run, _once(EVIDENCE, item))
+        yield SQL["evidence_is_there"], (run, _once(EVIDENCE, item))
     for event_write in commit.events:
-        yield _EVENT_IS_THERE, (run, event_write.event.event_id)
+        yield SQL["event_is_there"], (run, event_write.event.event_id)
 
 
 def _once(table: Table[Any], record: Any) -> str:

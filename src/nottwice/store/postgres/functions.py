@@ -24,7 +24,8 @@ import importlib.resources
 from collections.abc import Sequence
 
 from nottwice.store import effects
-from nottwice.store.postgres.statements import HERE, SQL, marks, types_of
+from nottwice.store.postgres.statements import SQL, types_of
+from nottwice.store.statements import Statements, for_postgres
 from nottwice.store.tables import CALLS, CHECKPOINTS, OPENINGS, RUNS, STEPS
 
 _SETTINGS = (
@@ -51,19 +52,7 @@ def functions_script() -> str:
 
 def name_of(function: str) -> str:
     """The full name of a function in this version of nottwice."""
-    return "".join(("nottwice.", function, "_", _digest()))
-
-
-def _call(function: str, *given: Sequence[str]) -> str:
-    """A call of a function, with a parameter for each of these columns."""
-    return "".join((name_of(function), "(", ", ".join(marks(names) for names in given), ")"))
-
-
-def _with_pending(call: str) -> str:
-    """The same call, together with its pending writes."""
-    arrays = (*_arrays(STEPS.names), *_arrays(CHECKPOINTS.names))
-    given = ", ".join((call, *("%s::" + one for one in arrays)))
-    return "".join((name_of("write_pending"), "(", given, ")"))
+    return f"nottwice.{function}_{_digest()}"
 
 
 def _arrays(names: Sequence[str]) -> list[str]:
@@ -112,33 +101,15 @@ def _words() -> dict[str, str]:
     return words
 
 
-_FENCE = ("epoch", "holder_id")
-_HOLDS_RUN = _call("holds_run", _FENCE, ("workflow_id",))
-_WRITE_INTENT = _call("write_intent", _FENCE, effects.INTENT)
-_WRITE_CALL = _call("write_call", _FENCE, CALLS.names)
-_WRITE_RECEIPT = _call("write_receipt", _FENCE, _RECEIPT)
-_END_RUN = "".join(
-    (
-        name_of("end_run"),
-        "(",
-        ", ".join("%s::" + one for one in ("bigint", "text", *_END.values())),
-        ")",
-    )
-)
-
-
-def _if_here(call: str) -> str:
-    """One row if everything was written, none if not. On another server than the intended one,
-    nothing is called (postgres/failover.py)."""
-    return "".join(("SELECT 1 WHERE CASE WHEN ", HERE, " THEN ", call, " ELSE false END"))
-
-
-HOLDS_RUN = _if_here(_HOLDS_RUN)
-INTENT = _if_here(_WRITE_INTENT)
-CALL = _if_here(_WRITE_CALL)
-RECEIPT = _if_here(_WRITE_RECEIPT)
-END_RUN = _if_here(_END_RUN)
+_CALLING = Statements("postgres_calls.sql", spell=for_postgres, words={"digest": _digest()})
+HOLDS_RUN = _CALLING["holds_run"]
+INTENT = _CALLING["write_intent"]
+CALL = _CALLING["write_call"]
+RECEIPT = _CALLING["write_receipt"]
+END_RUN = _CALLING["end_run"]
+CLAIM_READY = _CALLING["claim_ready"]
 WITH_PENDING = {
-    _if_here(call): _if_here(_with_pending(call))
-    for call in (_HOLDS_RUN, _WRITE_INTENT, _WRITE_CALL, _WRITE_RECEIPT, _END_RUN)
+    _CALLING[name]: _CALLING[name + "_pending"]
+    for name in ("holds_run", "write_intent", "write_call", "write_receipt", "end_run")
 }
+"""The same calls, each together with its pending writes."""

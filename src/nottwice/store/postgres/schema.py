@@ -26,37 +26,6 @@ from nottwice.store.tables import HOLDERS
 
 log = logging.getLogger("nottwice")
 
-_BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
-_WAIT_NO_LONGER = "SELECT set_config('lock_timeout', %s, true)"
-_LOCK = "SELECT pg_advisory_xact_lock(%s)"
-_TABLES = """
-SELECT count(*), count(*) FILTER (WHERE c.relname = 'schema_version')
-  FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
- WHERE n.nspname = %s AND c.relkind IN ('r', 'p', 'v', 'm')
-"""
-_VERSION = "SELECT coalesce(max(version), 0) FROM nottwice.schema_version"
-_CREATE_SCHEMA = "CREATE SCHEMA IF NOT EXISTS nottwice"
-_CREATE_VERSIONS = """
-CREATE TABLE IF NOT EXISTS nottwice.schema_version (
-  version     integer NOT NULL PRIMARY KEY,
-  applied_at  timestamptz NOT NULL DEFAULT clock_timestamp()
-)
-"""
-_FUNCTION = "SELECT to_regproc(%s) IS NOT NULL"
-_APPLIED = "INSERT INTO nottwice.schema_version (version) VALUES (%s)"
-# A ledger of schema 8 or earlier has no such column.
-_HAS_NEEDS = """
-SELECT count(*) FROM information_schema.columns
- WHERE table_schema = %s AND table_name = 'schema_version' AND column_name = 'needs'
-"""
-_NEEDS = "SELECT coalesce(max(coalesce(needs, version)), 0) FROM nottwice.schema_version"
-_SET_NEEDS = "UPDATE nottwice.schema_version SET needs = %s WHERE version = %s"
-SYNCHRONOUS_COMMIT = "SELECT current_setting('synchronous_commit')"
-_STANDBYS = "SELECT current_setting('synchronous_standby_names') <> ''"
-_DISK = "SELECT current_setting('fsync'), current_setting('full_page_writes')"
-_SERVER = "SELECT version()"
-_ENCODING = "SELECT current_setting('server_encoding')"
-
 
 @functools.cache
 def known_scripts() -> tuple[Script, ...]:
@@ -97,7 +66,7 @@ def version_of(connection: psycopg.Connection, place: Place, *, newest: int | No
     It may be newer than this nottwice knows, if the ledger can still be used (P225).
     """
     newest = known_scripts()[-1].number if newest is None else newest
-    found = connection.execute(_TABLES, (place.schema,)).fetchone()
+    found = connection.execute(SQL["count_tables"], (place.schema,)).fetchone()
     assert found is not None
     tables, ours = found
     if not tables:
@@ -107,7 +76,7 @@ def version_of(connection: psycopg.Connection, place: Place, *, newest: int | No
             f"The schema {place.schema!r} of {place.location} has other tables, but no nottwice "
             "ledger. Nothing was changed. Choose another schema with ?schema=NAME in the URL."
         )
-    row = connection.execute(in_schema(_VERSION, place.schema)).fetchone()
+    row = connection.execute(in_schema(SQL["schema_version"], place.schema)).fetchone()
     assert row is not None
     version: int = row[0]
     if version > newest:
@@ -123,9 +92,9 @@ def version_of(connection: psycopg.Connection, place: Place, *, newest: int | No
 
 def _needed(connection: psycopg.Connection, schema: str) -> int:
     """The oldest schema whose code may use a ledger; 0 if the ledger does not say."""
-    if connection.execute(_HAS_NEEDS, (schema,)).fetchone() != (1,):
+    if connection.execute(SQL["has_needs"], (schema,)).fetchone() != (1,):
         return 0
-    found = connection.execute(in_schema(_NEEDS, schema)).fetchone()
+    found = connection.execute(in_schema(SQL["needs"], schema)).fetchone()
     return 0 if found is None else int(found[0])
 
 
@@ -169,27 +138,27 @@ def bring_forward(
     """
     scripts = known_scripts() if scripts is None else scripts
     schema = place.schema
-    connection.execute(_BEGIN)
+    connection.execute(SQL["begin"])
     try:
-        connection.execute(_WAIT_NO_LONGER, (f"{busy_seconds * 1000:.0f}ms",))
-        connection.execute(_LOCK, (lock_number("nottwice schema", schema),))
+        connection.execute(SQL["limit_lock_wait"], (f"{busy_seconds * 1000:.0f}ms",))
+        connection.execute(SQL["lock_schema"], (lock_number("nottwice schema", schema),))
         # Read again, because another process may have done everything while this one waited.
         version = version_of(connection, place, newest=scripts[-1].number)
         if not version:
             if not _schema_exists(connection, schema):
-                connection.execute(in_schema(_CREATE_SCHEMA, schema))
-            connection.execute(in_schema(_CREATE_VERSIONS, schema))
+                connection.execute(in_schema(SQL["create_schema"], schema))
+            connection.execute(in_schema(SQL["create_versions"], schema))
         elif version < scripts[-1].number:
             living = connection.execute(in_schema(SQL["living_holders"], schema)).fetchall()
             alive = HOLDERS.records(living)
             migrations.check_none_alive(place.location, scripts[version:], alive)
         for script in scripts[version:]:
             connection.execute(in_schema(script.sql, schema))
-            connection.execute(in_schema(_APPLIED, schema), (script.number,))
+            connection.execute(in_schema(SQL["add_version"], schema), (script.number,))
         if version < scripts[-1].number and _needed(connection, schema):
             for script in scripts[version:]:
                 needed = migrations.needs(scripts, script.number)
-                connection.execute(in_schema(_SET_NEEDS, schema), (needed, script.number))
+                connection.execute(in_schema(SQL["set_needs"], schema), (needed, script.number))
         if not _functions_are_there(connection, place):
             connection.execute(in_schema(functions_script(), schema))
         connection.execute("COMMIT")
@@ -217,25 +186,25 @@ def _make_functions(connection: psycopg.Connection, place: Place, *, busy_second
 def _functions_are_there(connection: psycopg.Connection, place: Place) -> bool:
     """Whether a ledger has the functions that this nottwice calls."""
     name = in_schema(name_of("write_pending"), place.schema)
-    found = connection.execute(_FUNCTION, (name,)).fetchone()
+    found = connection.execute(SQL["function_exists"], (name,)).fetchone()
     return bool(found and found[0])
 
 
 def _schema_exists(connection: psycopg.Connection, schema: str) -> bool:
     """Asked first, because IF NOT EXISTS needs a right that the owner of the tables may lack."""
-    found = connection.execute("SELECT to_regnamespace(%s) IS NOT NULL", (schema,)).fetchone()
+    found = connection.execute(SQL["schema_exists"], (schema,)).fetchone()
     return bool(found and found[0])
 
 
 def check_durable(connection: psycopg.Connection, place: Place) -> None:
     """Refuse a connection whose commits could be lost."""
-    found = connection.execute(SYNCHRONOUS_COMMIT).fetchone()
+    found = connection.execute(SQL["synchronous_commit"]).fetchone()
     assert found is not None
     if found[0] == "off":
         raise commits_may_be_lost(place)
     if place.only_synchronous:
         _check_synchronous(connection, place, found[0])
-    server = connection.execute(_SERVER).fetchone()
+    server = connection.execute(SQL["server_version"]).fetchone()
     if server is not None and "CockroachDB" in server[0]:
         raise StoreError(
             f"{place.location} is CockroachDB, which accepts PostgreSQL's advisory locks but does "
@@ -243,7 +212,7 @@ def check_durable(connection: psycopg.Connection, place: Place) -> None:
             "Use PostgreSQL."
         )
     _check_encoding(connection, place)
-    disk = connection.execute(_DISK).fetchone()
+    disk = connection.execute(SQL["disk_settings"]).fetchone()
     if disk != ("on", "on"):
         log.warning(
             "%s runs with fsync=%s and full_page_writes=%s: a power cut there can lose receipts",
@@ -254,7 +223,7 @@ def check_durable(connection: psycopg.Connection, place: Place) -> None:
 
 def _check_encoding(connection: psycopg.Connection, place: Place) -> None:
     """Refuse a database that cannot hold all text: it would refuse some receipts (P285)."""
-    found = connection.execute(_ENCODING).fetchone()
+    found = connection.execute(SQL["server_encoding"]).fetchone()
     if found != ("UTF8",):
         raise StoreError(
             f"{place.location} keeps text as {found and found[0]}, which cannot hold all "
@@ -271,7 +240,7 @@ def _check_synchronous(connection: psycopg.Connection, place: Place, waits_for: 
             "no commit waits for a standby. Nothing was written. Switch it on: "
             "ALTER ROLE ... SET synchronous_commit = on"
         )
-    if connection.execute(_STANDBYS).fetchone() != (True,):
+    if connection.execute(SQL["has_standbys"]).fetchone() != (True,):
         log.warning(
             "%s says standbys=synchronous, but synchronous_standby_names is empty: no commit waits "
             "for a standby",

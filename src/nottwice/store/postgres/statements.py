@@ -7,20 +7,12 @@ from typing import Any
 
 from nottwice.store.statements import POSTGRES_TYPES, Statements, for_postgres
 
-SQL = Statements("postgres.sql", for_postgres)
-# Whether this is the server that a commit is meant for, by its start time (failover.py). Used by
-# the statements that every step makes, whose parameters are in order.
-HERE = "pg_postmaster_start_time() = %s::timestamptz"
+SQL = Statements("shared.sql", "postgres.sql", spell=for_postgres)
 
 
 def types_of(names: Iterable[str]) -> list[str]:
     """The types of columns in the schema."""
     return [POSTGRES_TYPES[name] for name in names]
-
-
-def marks(names: Iterable[str]) -> str:
-    """A parameter for each column, with its type: the server cannot infer the type of NULL."""
-    return ", ".join("%s::" + one for one in types_of(names))
 
 
 def as_arrays(written: Sequence[Sequence[Any]], *, width: int) -> list[str]:

@@ -1,5 +1,9 @@
 -- The statements that are different on PostgreSQL; see shared.sql. Lists are passed as arrays.
 
+-- The insertion order of the rows of a table.
+-- :_arrival
+arrival
+
 -- :_waits
 json_array_elements(waits_json::json) AS wait
 
@@ -310,3 +314,231 @@ SELECT pg_advisory_xact_lock(hashtextextended('nottwice.runs' || ' limit ' || :m
 
 -- :limits_now
 SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint) + 0 * CAST(:now AS bigint)
+
+-- Many runs in one statement (postgres/batch.py). The parameters are in order.
+
+-- :_server
+WITH server AS (SELECT pg_postmaster_start_time() = %s::timestamptz AS is_here)
+
+-- :_durable
+current_setting('synchronous_commit') <> 'off' AND (SELECT is_here FROM server)
+
+-- Locked in one order, so that two processes do not wait for each other. A statement that waited for
+-- a claim sees the run as the claim has left it.
+-- :_held_run
+JOIN (SELECT workflow_id, epoch, holder_id, in_doubt_from FROM nottwice.runs
+       WHERE workflow_id = ANY(%s) ORDER BY workflow_id FOR SHARE) AS held
+  ON held.workflow_id = w.workflow_id AND held.epoch = w.fence_epoch
+ AND held.holder_id = w.fence_holder
+
+-- :write_intents
+{_server}
+INSERT INTO nottwice.tool_call_results ({intent})
+SELECT {w.intent}
+  FROM unnest({?intent[]}, ?epoch[], ?holder_id[]) AS w({intent}, fence_epoch, fence_holder)
+  {_held_run}
+ WHERE held.in_doubt_from <= w.created_at AND {_durable}
+   AND NOT EXISTS (SELECT 1 FROM nottwice.reviews WHERE {_blocked_run} = w.workflow_id)
+ON CONFLICT DO NOTHING RETURNING call_id, attempt_id
+
+-- :write_receipts
+{_server}
+UPDATE nottwice.tool_call_results AS t
+   SET {=w.receipt}, failure_json = NULL, retry_at = NULL, settled_by = NULL
+  FROM unnest({?receipt[]}, ?workflow_id[], ?node_id[], ?checkpoint_id[], ?tool_name[],
+              ?input_hash[], ?attempt_id[], ?epoch[], ?holder_id[])
+       AS w({receipt}, workflow_id, node_id, checkpoint_id, tool_name, input_hash, attempt_id,
+            fence_epoch, fence_holder)
+  {_held_run}
+ WHERE t.workflow_id = w.workflow_id AND t.node_id = w.node_id
+   AND t.checkpoint_id = w.checkpoint_id AND t.tool_name = w.tool_name
+   AND t.input_hash = w.input_hash AND t.status = 'PENDING'
+   AND t.attempt_id = w.attempt_id AND {_durable}
+RETURNING t.call_id, t.attempt_id
+
+-- A run that is only enqueued can be started since it was written, whatever was sent to it before.
+-- :enqueue_runs
+{_server},
+added AS (
+  INSERT INTO nottwice.runs ({runs}, ready_at)
+  SELECT w.*, w.updated_at FROM unnest({?runs[]}) AS w({runs}) WHERE {_durable}
+  ON CONFLICT DO NOTHING RETURNING workflow_id),
+told AS (
+  INSERT INTO nottwice.outbox ({outbox})
+  SELECT o.* FROM unnest({?outbox[]}) AS o({outbox}) JOIN added USING (workflow_id)
+  ON CONFLICT DO NOTHING),
+tagged AS (
+  INSERT INTO nottwice.run_tags (tag, workflow_id)
+  SELECT t.* FROM unnest(%s::text[], %s::text[]) AS t(tag, workflow_id) JOIN added USING (workflow_id)
+  ON CONFLICT DO NOTHING),
+drawn AS (
+  INSERT INTO nottwice.graphs ({graphs})
+  SELECT g.* FROM unnest({?graphs[]}) AS g({graphs}) WHERE EXISTS (SELECT 1 FROM added)
+  ON CONFLICT DO NOTHING)
+SELECT workflow_id, '' FROM added
+
+-- What a server and a process remember of each other (postgres/failover.py)
+
+-- :_started_at
+to_char(pg_postmaster_start_time() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US"+00"')
+
+-- The system and the timeline of a server.
+-- :_origin
+CASE WHEN pg_is_in_recovery() THEN NULL
+     ELSE (SELECT system_identifier || '/' ||
+                  substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)
+             FROM pg_control_system()) END
+
+-- :server_start
+SELECT {_started_at}, NULL
+
+-- :server_and_origin
+SELECT {_started_at}, {_origin}
+
+-- :server_and_lineage
+SELECT {_started_at}, {_origin}, ({last_origin})
+
+-- :last_origin
+SELECT origin FROM nottwice.lineage ORDER BY arrival DESC LIMIT 1
+
+-- :add_origin
+INSERT INTO nottwice.lineage (origin) VALUES (:origin)
+
+-- Each statement sees the latest commits, so reads after the lock see what the last holder left.
+-- :read_committed
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED
+
+-- :lock_lineage
+SELECT set_config('lock_timeout', :lock_timeout, true), pg_advisory_xact_lock(:number)
+
+-- :last_mark
+SELECT subject, at, action FROM nottwice.audit
+ WHERE workflow_id = :workflow_id AND action IN (:copied, :accounted_for)
+ ORDER BY at DESC, arrival DESC LIMIT 1
+
+-- At least as late as anything in the ledger, by the clocks of the writers: a run in the ledger was
+-- created before, and an entry in it was written before.
+-- :last_change
+SELECT greatest(0, (SELECT max(updated_at) FROM nottwice.runs),
+                (SELECT max(at) FROM nottwice.audit WHERE workflow_id = :workflow_id))
+
+-- The holders with a lease at the end of the copy. The last renewal of any lease was before that.
+-- :ask_holders
+UPDATE nottwice.holders SET asked = :asked
+ WHERE lease_until > least(coalesce(pg_last_xact_replay_timestamp(), '-infinity'),
+   (SELECT max(lease_until) FROM nottwice.holders) - :lease_seconds * interval '1 second')
+
+-- :found_as
+SELECT 1 FROM nottwice.audit
+ WHERE workflow_id = :workflow_id AND action = :action AND subject = :subject AND why = :why
+
+-- :vouch_for_all
+UPDATE nottwice.holders SET asked = NULL WHERE holder_id = :holder_id AND asked = :asked RETURNING 1
+
+-- :still_asked
+SELECT count(*) FROM nottwice.holders WHERE asked = :asked
+
+-- :lease_is_there
+SELECT lease_until = :lease_until::timestamptz, clock_timestamp() < :lease_until::timestamptz
+  FROM nottwice.holders WHERE holder_id = :holder_id
+
+-- :holder_of_run
+SELECT epoch, holder_id, status FROM nottwice.runs WHERE workflow_id = :workflow_id
+
+-- :lock_holder_of_run
+{holder_of_run} FOR UPDATE
+
+-- :take_away
+UPDATE nottwice.runs SET epoch = greatest(epoch, :epoch) + 1, holder_id = NULL
+ WHERE workflow_id = :workflow_id AND holder_id = :holder_id
+
+-- Whether a commit is there. The parameters are in order.
+-- :call_is_there
+SELECT 1 FROM nottwice.tool_call_results
+ WHERE workflow_id = ?workflow_id AND node_id = ?node_id AND checkpoint_id = ?checkpoint_id
+   AND tool_name = ?tool_name AND input_hash = ?input_hash AND attempt_id = ?attempt_id
+   AND ?status IN (status, 'PENDING')
+
+-- :checkpoint_is_there
+SELECT 1 FROM nottwice.checkpoints
+ WHERE workflow_id = ?workflow_id AND version = ?version AND created_at = ?created_at
+
+-- :step_is_there
+SELECT 1 FROM nottwice.steps
+ WHERE workflow_id = ?workflow_id AND node_id = ?node_id AND checkpoint_id = ?checkpoint_id
+   AND status IN (?status, 'done')
+
+-- :review_is_there
+SELECT 1 FROM nottwice.reviews WHERE review_id = ?review_id AND version >= ?version
+
+-- :update_is_there
+SELECT 1 FROM nottwice.runs WHERE workflow_id = ?workflow_id AND updated_at >= ?updated_at
+
+-- :audit_is_there
+SELECT 1 FROM nottwice.audit WHERE workflow_id = ?workflow_id AND once = %s
+
+-- :evidence_is_there
+SELECT 1 FROM nottwice.evidence WHERE workflow_id = ?workflow_id AND once = %s
+
+-- :event_is_there
+SELECT 1 FROM nottwice.events WHERE workflow_id = ?workflow_id AND event_id = ?event_id
+
+-- The schema, and what the server is set to (postgres/schema.py). The parameters are in order.
+
+-- :limit_lock_wait
+SELECT set_config('lock_timeout', %s, true)
+
+-- :lock_schema
+SELECT pg_advisory_xact_lock(%s)
+
+-- :count_tables
+SELECT count(*), count(*) FILTER (WHERE c.relname = 'schema_version')
+  FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+ WHERE n.nspname = %s AND c.relkind IN ('r', 'p', 'v', 'm')
+
+-- :schema_version
+SELECT coalesce(max(version), 0) FROM nottwice.schema_version
+
+-- :schema_exists
+SELECT to_regnamespace(%s) IS NOT NULL
+
+-- :create_schema
+CREATE SCHEMA IF NOT EXISTS nottwice
+
+-- :create_versions
+CREATE TABLE IF NOT EXISTS nottwice.schema_version (
+  version     integer NOT NULL PRIMARY KEY,
+  applied_at  timestamptz NOT NULL DEFAULT clock_timestamp()
+)
+
+-- :function_exists
+SELECT to_regproc(%s) IS NOT NULL
+
+-- :add_version
+INSERT INTO nottwice.schema_version (version) VALUES (%s)
+
+-- A ledger of schema 8 or earlier has no such column.
+-- :has_needs
+SELECT count(*) FROM information_schema.columns
+ WHERE table_schema = %s AND table_name = 'schema_version' AND column_name = 'needs'
+
+-- :needs
+SELECT coalesce(max(coalesce(needs, version)), 0) FROM nottwice.schema_version
+
+-- :set_needs
+UPDATE nottwice.schema_version SET needs = %s WHERE version = %s
+
+-- :synchronous_commit
+SELECT current_setting('synchronous_commit')
+
+-- :has_standbys
+SELECT current_setting('synchronous_standby_names') <> ''
+
+-- :disk_settings
+SELECT current_setting('fsync'), current_setting('full_page_writes')
+
+-- :server_version
+SELECT version()
+
+-- :server_encoding
+SELECT current_setting('server_encoding')

@@ -4,8 +4,10 @@
 -- Tables are named as in PostgreSQL, and parameters are written as :name. Names in braces are
 -- replaced when nottwice starts (statements.py): {runs} by all columns of a table, {r.runs} by the
 -- same with an alias, {:runs} by a parameter for each column, {?runs} by the same in the order of a
--- row (faster, for what every step writes), {excluded.runs} by the assignments of an upsert, {_name}
--- by a named part of a statement, and {where} by the conditions that a query may have.
+-- row (faster, for what every step writes), {?runs[]} by an array for each column, {::runs} by the
+-- columns with their types, {excluded.runs} by the assignments of an upsert, {=w.receipt} by those from
+-- the rows w, {_name} by a named part of a statement, and {where} by the conditions that a query may
+-- have. {intent} and {receipt} are the columns that the two commits of a call write (effects.py).
 
 -- Calls
 
@@ -16,26 +18,26 @@ SELECT {tool_call_results} FROM nottwice.tool_call_results
 
 -- :calls
 SELECT {tool_call_results} FROM nottwice.tool_call_results
- WHERE workflow_id = :workflow_id ORDER BY created_at, arrival LIMIT :limit
+ WHERE workflow_id = :workflow_id ORDER BY created_at, {_arrival} LIMIT :limit
 
 -- :_place_of_call
-SELECT created_at, arrival FROM nottwice.tool_call_results
+SELECT created_at, {_arrival} FROM nottwice.tool_call_results
  WHERE workflow_id = :workflow_id AND node_id = :node_id AND checkpoint_id = :checkpoint_id
    AND tool_name = :tool_name AND input_hash = :input_hash
 
 -- :calls_after
 SELECT {tool_call_results} FROM nottwice.tool_call_results
- WHERE workflow_id = :workflow_id AND (created_at, arrival) > ({_place_of_call})
- ORDER BY created_at, arrival LIMIT :limit
+ WHERE workflow_id = :workflow_id AND (created_at, {_arrival}) > ({_place_of_call})
+ ORDER BY created_at, {_arrival} LIMIT :limit
 
 -- :last_calls
 SELECT {tool_call_results} FROM nottwice.tool_call_results
- WHERE workflow_id = :workflow_id ORDER BY created_at DESC, arrival DESC LIMIT :limit
+ WHERE workflow_id = :workflow_id ORDER BY created_at DESC, {_arrival} DESC LIMIT :limit
 
 -- :calls_before
 SELECT {tool_call_results} FROM nottwice.tool_call_results
- WHERE workflow_id = :workflow_id AND (created_at, arrival) < ({_place_of_call})
- ORDER BY created_at DESC, arrival DESC LIMIT :limit
+ WHERE workflow_id = :workflow_id AND (created_at, {_arrival}) < ({_place_of_call})
+ ORDER BY created_at DESC, {_arrival} DESC LIMIT :limit
 
 -- :count_calls
 SELECT count(*) FROM nottwice.tool_call_results WHERE workflow_id = :workflow_id
@@ -44,7 +46,7 @@ SELECT count(*) FROM nottwice.tool_call_results WHERE workflow_id = :workflow_id
 SELECT {tool_call_results} FROM nottwice.tool_call_results
  WHERE workflow_id = :workflow_id AND status IN ('PENDING', 'UNKNOWN')
    AND created_at >= (SELECT in_doubt_from FROM nottwice.runs WHERE workflow_id = :workflow_id)
- ORDER BY created_at, arrival
+ ORDER BY created_at, {_arrival}
 
 -- Completed and removed runs have no call in doubt, and most runs of a ledger are completed. Queued
 -- runs have no call at all. SQLite keeps the order of a CROSS JOIN.
@@ -53,24 +55,24 @@ SELECT {t.tool_call_results} FROM nottwice.runs AS r CROSS JOIN nottwice.tool_ca
  WHERE t.workflow_id = r.workflow_id AND t.created_at >= r.in_doubt_from
    AND r.status IN ('running', 'waiting', 'idle', 'failed', 'aborted') AND r.epoch > 0
    AND t.status IN ('PENDING', 'UNKNOWN')
- ORDER BY t.created_at, t.arrival
+ ORDER BY t.created_at, t.{_arrival}
 
 -- :calls_under
 SELECT {tool_call_results} FROM nottwice.tool_call_results
  WHERE workflow_id = :workflow_id AND node_id >= :node_id AND node_id < :beyond
- ORDER BY created_at, arrival
+ ORDER BY created_at, {_arrival}
 
 -- :calls_of_visit
 SELECT {tool_call_results} FROM nottwice.tool_call_results
  WHERE workflow_id = :workflow_id AND node_id >= :node_id AND node_id < :beyond
    AND (checkpoint_id = :checkpoint_id
         OR checkpoint_id >= :inside_from AND checkpoint_id < :inside_to)
- ORDER BY created_at, arrival
+ ORDER BY created_at, {_arrival}
 
 -- :last_use_of_key
 SELECT {tool_call_results} FROM nottwice.tool_call_results
  WHERE tool_name = :tool_name AND idempotency_key = :idempotency_key
- ORDER BY created_at DESC, arrival DESC LIMIT 1
+ ORDER BY created_at DESC, {_arrival} DESC LIMIT 1
 
 -- What exists, by the same conditions as in the statements that read it.
 -- :standing
@@ -214,31 +216,31 @@ SELECT {reviews} FROM nottwice.reviews
 -- :evidence
 SELECT {evidence} FROM nottwice.evidence
  WHERE workflow_id = :workflow_id AND (CAST(:call_id AS text) IS NULL OR call_id = :call_id)
- ORDER BY at, arrival
+ ORDER BY at, {_arrival}
 
 -- :audit
-SELECT {audit} FROM nottwice.audit WHERE workflow_id = :workflow_id ORDER BY at, arrival
+SELECT {audit} FROM nottwice.audit WHERE workflow_id = :workflow_id ORDER BY at, {_arrival}
 
 -- :whole_audit
-SELECT {audit} FROM nottwice.audit ORDER BY at, arrival
+SELECT {audit} FROM nottwice.audit ORDER BY at, {_arrival}
 
 -- Everything, table by table, to answer questions that have no statement.
 -- :whole_runs
 SELECT {runs} FROM nottwice.runs
 -- :whole_tool_call_results
-SELECT {tool_call_results} FROM nottwice.tool_call_results ORDER BY arrival
+SELECT {tool_call_results} FROM nottwice.tool_call_results ORDER BY {_arrival}
 -- :whole_steps
 SELECT {steps} FROM nottwice.steps
 -- :whole_reviews
 SELECT {reviews} FROM nottwice.reviews
 -- :whole_evidence
-SELECT {evidence} FROM nottwice.evidence ORDER BY arrival
+SELECT {evidence} FROM nottwice.evidence ORDER BY {_arrival}
 -- :whole_charges
 SELECT {charges} FROM nottwice.charges
 -- :whole_checkpoints
 SELECT {checkpoints} FROM nottwice.checkpoints
 -- :whole_events
-SELECT {events} FROM nottwice.events ORDER BY arrival
+SELECT {events} FROM nottwice.events ORDER BY {_arrival}
 -- :whole_graphs
 SELECT {graphs} FROM nottwice.graphs
 -- :whole_openings
@@ -291,7 +293,7 @@ SELECT workflow_id, version, snapshot, node_id, created_at, '', NULL FROM nottwi
 -- :events
 SELECT {events} FROM nottwice.events
  WHERE workflow_id = :workflow_id AND (CAST(:name AS text) IS NULL OR name = :name)
- ORDER BY sent_at, arrival
+ ORDER BY sent_at, {_arrival}
 
 -- :event
 SELECT {events} FROM nottwice.events WHERE workflow_id = :workflow_id AND event_id = :event_id
@@ -622,15 +624,15 @@ SELECT {events} FROM nottwice.events
 -- All rows of a run in one table, in insertion order if that matters.
 -- :all_tool_call_results_of_run
 SELECT {tool_call_results} FROM nottwice.tool_call_results
- WHERE workflow_id = :workflow_id ORDER BY arrival
+ WHERE workflow_id = :workflow_id ORDER BY {_arrival}
 -- :all_steps_of_run
 SELECT {steps} FROM nottwice.steps WHERE workflow_id = :workflow_id
 -- :all_reviews_of_run
 SELECT {reviews} FROM nottwice.reviews WHERE workflow_id = :workflow_id
 -- :all_evidence_of_run
-SELECT {evidence} FROM nottwice.evidence WHERE workflow_id = :workflow_id ORDER BY arrival
+SELECT {evidence} FROM nottwice.evidence WHERE workflow_id = :workflow_id ORDER BY {_arrival}
 -- :all_audit_of_run
-SELECT {audit} FROM nottwice.audit WHERE workflow_id = :workflow_id ORDER BY arrival
+SELECT {audit} FROM nottwice.audit WHERE workflow_id = :workflow_id ORDER BY {_arrival}
 -- :all_charges_of_run
 SELECT {charges} FROM nottwice.charges WHERE workflow_id = :workflow_id
 -- :all_checkpoints_of_run
@@ -640,7 +642,7 @@ SELECT {openings} FROM nottwice.openings WHERE workflow_id = :workflow_id
 -- :all_outbox_of_run
 SELECT {outbox} FROM nottwice.outbox WHERE workflow_id = :workflow_id
 -- :all_events_of_run
-SELECT {events} FROM nottwice.events WHERE workflow_id = :workflow_id ORDER BY arrival
+SELECT {events} FROM nottwice.events WHERE workflow_id = :workflow_id ORDER BY {_arrival}
 
 -- :mark_tool_call_results
 UPDATE nottwice.tool_call_results SET nth = :nth, seal = :seal

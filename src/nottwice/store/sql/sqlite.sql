@@ -1,5 +1,9 @@
 -- The statements that are different on SQLite; see shared.sql.
 
+-- The insertion order of the rows of a table.
+-- :_arrival
+rowid
+
 -- :_waits
 json_each(waits_json) AS wait
 

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from nottwice.store.statements import Statements, for_sqlite
 
-SQL = Statements("sqlite.sql", for_sqlite)
+SQL = Statements("shared.sql", "sqlite.sql", spell=for_sqlite)
