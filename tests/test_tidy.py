@@ -400,7 +400,7 @@ def test_a_deep_test_without_a_part_and_a_part_without_tests_are_found() -> None
     ]
 
 
-def test_a_promise_whose_proofs_are_all_deep_is_found() -> None:
+def test_a_promise_whose_proofs_are_all_deep_or_skipped_is_found() -> None:
     page = """
 ### P1. Kept by a whole module that is deep
 Proof: tests/test_deep.py::test_a
@@ -412,6 +412,14 @@ Proof: tests/test_mixed.py::test_deep
 Proof: tests/test_mixed.py::test_sampled, tests/test_mixed.py::test_parameters
 ### P5. Kept by a deep class
 Proof: tests/test_mixed.py::TestAll::test_inside
+### P6. Kept by a test that is always skipped
+Proof: tests/test_skipped.py::test_never
+### P7. Kept by a test that may fail
+Proof: tests/test_skipped.py::test_failing
+### P8. Kept by a test that is skipped on some machines
+Proof: tests/test_skipped.py::test_somewhere
+### P9. Kept by a whole module that is skipped
+Proof: tests/test_gone.py::test_a
 """
     deep = 'pytest.mark.deep(part="soak")'
     tests = {
@@ -422,9 +430,14 @@ Proof: tests/test_mixed.py::TestAll::test_inside
         f'@pytest.mark.parametrize("x", [1, pytest.param(2, marks={deep})])\n'
         "def test_parameters(x): ...\n"
         f"@{deep}\nclass TestAll:\n    def test_inside(self): ...\n",
+        "tests/test_skipped.py": "import pytest\n@pytest.mark.skip\ndef test_never(): ...\n"
+        '@pytest.mark.xfail(reason="?")\ndef test_failing(): ...\n'
+        '@pytest.mark.skipif(MACOS, reason="no /proc")\ndef test_somewhere(): ...\n',
+        "tests/test_gone.py": 'import pytest\npytestmark = [pytest.mark.skip("?")]\n'
+        "def test_a(): ...\n",
     }
     found = rings.promises_left_to_deep("p.md", page, tests)
-    assert_found(found, "p.md:2", "p.md:6", "p.md:10")
+    assert_found(found, "p.md:2", "p.md:6", "p.md:10", "p.md:12", "p.md:14", "p.md:18")
 
 
 def test_the_map_shows_every_room() -> None:
@@ -520,6 +533,11 @@ VIOLATIONS: list[tuple[Rule, str]] = [
     (banned.sql_built_from_values, "x = 'UPDATE {} SET a = 1'.format(table)"),
     (banned.sql_built_from_values, "x = 'CREATE TABLE ' + table + ' (a)'"),
     (banned.sql_built_from_values, "x = 'SELECT ' + COLUMNS + ' FROM t WHERE a = ' + a"),
+    (banned.sql_built_from_values, "x = f'{first} SELECT a FROM t'"),
+    (banned.sql_built_from_values, "x = ''.join(('SELECT a FROM t WHERE b = ', b))"),
+    (banned.sql_built_from_values, "x = ' '.join((FIRST, *(' INSERT INTO t', columns)))"),
+    (banned.sql_built_from_values, "x = 'SELECT a FROM t'.replace('t', table)"),
+    (banned.sql_built_from_values, "x = sql.replace('a', 'b')"),
     (banned.numbered_parameters, "x = 'SELECT a FROM t WHERE b = ?1'"),
     (banned.numbered_parameters, "x = 'INSERT INTO t VALUES (?2,?1)'"),
     (banned.bare_excepts, "try: f()\nexcept: pass"),
@@ -537,7 +555,22 @@ VIOLATIONS: list[tuple[Rule, str]] = [
     (asking.reads_of_its_own, "def f(session) -> int:\n    return session.store.charged('m')"),
     (asking.reads_of_its_own, "def f(host) -> int:\n    return host.store.charged('m')"),
     (asking.reads_of_its_own, "async def f(ledger):\n    return ledger.store.runs()"),
+    (
+        asking.reads_of_its_own,
+        "class A:\n    def f(self) -> Doing[None]:\n        yield self._store.runs()",
+    ),
+    (
+        asking.reads_of_its_own,
+        "def f(a) -> Generator[Ask, Any, None]:\n    yield a.store.runs()",
+    ),
+    (asking.reads_of_its_own, "def f(a) -> 'Doing[None]':\n    yield a.store.runs()"),
     (banned.patches, "from nottwice.engine import drivers\ndrivers.drive = x"),
+    (banned.patches, "import nottwice.engine.events as ev\nev.listeners = ()"),
+    (banned.patches, "import nottwice.engine.events\nnottwice.engine.events.listeners = ()"),
+    (banned.patches, "import time\ntime.time = x"),
+    (banned.patches, "import time\ndel time.time"),
+    (banned.patches, "from nottwice import events\nevents.Event.run_id = 1"),
+    (banned.patches, "from nottwice import events\nsetattr(events.Event, 'run_id', 1)"),
     (banned.patches, "from nottwice.store.memory import MemoryStore as S\na, S.commit = 1, x"),
     (banned.patches, "from nottwice.guard import ledger\nsetattr(ledger, 'x', 1)"),
     (owners.writes_to_a_session, "session.closed = True"),
@@ -549,7 +582,10 @@ VIOLATIONS: list[tuple[Rule, str]] = [
     (replay.comparisons, "x = kind in (None, ReplayClass.UNSAFE_ON_REPLAY)"),
     (replay.comparisons, "match kind:\n    case ReplayClass.PURE: pass"),
     (replay.comparisons, "x = {ReplayClass.PURE: 1}"),
+    (replay.comparisons, "x = row.replay_class.value == other"),
     (replay.comparisons, "x = row.replay_class.value == 'pure'"),
+    (replay.comparisons, "if tool.replay_class == 'pure': pass"),
+    (replay.comparisons, "x = kind not in ('pure', 'unsafe_on_replay')"),
     (banned.prints, "print('hello')"),
     (banned.unfinished_work, "# TODO: finish"),
     (banned.unfinished_work, "raise NotImplementedError"),
@@ -580,6 +616,11 @@ INNOCENT: list[tuple[Rule, str, str]] = [
     (banned.sql_built_from_values, "store/a.py", "x = 'SELECT ' + rows.COLUMNS + ' FROM t'"),
     (banned.sql_built_from_values, "store/a.py", "x = 'PRAGMA user_version = ' + str(n)"),
     (banned.sql_built_from_values, "store/a.py", "x = f'Create {path} first, then select one.'"),
+    (banned.sql_built_from_values, "store/a.py", "x = ', '.join(('selected', 'updated'))"),
+    (banned.sql_built_from_values, "store/a.py", "x = text.replace('a', 'b')"),
+    (banned.sql_built_from_values, "store/statements.py", "x = sql.replace('a', 'b')"),
+    (banned.patches, "testing/a.py", "import sys\nsys.stdout = sys.stderr"),
+    (banned.patches, "model/a.py", "import time\nself.time = time.time\nx.time = 1"),
     (banned.numbered_parameters, "store/a.py", "x = 'SELECT a FROM t WHERE b = ? AND c = :c'"),
     (banned.numbered_parameters, "store/a.py", "x = 'https://shop.example/orders?1'"),
     (banned.bare_excepts, "model/a.py", "try: f()\nexcept OSError: pass"),

@@ -24,6 +24,8 @@ MAY_READ = {
     # Each only compares which store it is.
     (PACKAGE + "guard/attached/handle.py", "_is_around"),
     (PACKAGE + "guard/attached/joining.py", "release_all"),
+    # It opens the ledger in a thread.
+    (PACKAGE + "mcp/serving.py", "_opened"),
     # A person's decision: an event loop has it made in a thread (aanswer).
     (PACKAGE + "adapters/answers.py", "answer"),
     (PACKAGE + "langchain/calls.py", "_question"),
@@ -58,7 +60,7 @@ def _must_not_block(function: _Function) -> bool:
         return True
     # Also if it only passes on what another one returns: its own lines run first.
     returns = "" if function.returns is None else ast.unparse(function.returns)
-    return returns.startswith(("Doing[", "Iterable[Ask]"))
+    return returns.strip("'\"").startswith(("Doing[", "Iterable[Ask]", "Generator[Ask,"))
 
 
 def _is_of_a_driver(node: ast.expr) -> bool:
@@ -79,7 +81,7 @@ def _touches(nodes: list[ast.stmt]) -> Iterator[ast.expr]:
         if isinstance(node, ast.Call) and _last_name(node.func) in TAKES_IT_ALONG:
             pending += [one.value for one in node.keywords if one.arg != "store"]
             continue
-        if isinstance(node, ast.Attribute | ast.Name) and _last_name(node) == "store":
+        if isinstance(node, ast.Attribute | ast.Name) and _last_name(node) in ("store", "_store"):
             if isinstance(node.ctx, ast.Load):
                 yield node
             continue

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from tests.tidy.source import PACKAGE, Finding, Tree, modules
 
 OWNER = PACKAGE + "model/replay_class.py"
+NAMES = ("pure", "idempotent_with_key", "unsafe_on_replay")
 
 
 def comparisons(tree: Tree) -> Iterator[Finding]:
@@ -44,5 +45,7 @@ def _compared(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _is_of_a_class(node: ast.AST) -> bool:
+    if isinstance(node, ast.Constant):
+        return node.value in NAMES
     text = ast.unparse(node)
     return text.startswith("ReplayClass.") or text.endswith("replay_class.value")

@@ -17,6 +17,8 @@ from tests.tidy.source import Finding, Tree, modules, parse
 
 DEEP = "pytest.mark.deep"
 MARKS = (DEEP, "pytest.mark.sampled")
+# With one of these, `make test` does not run a test, or does not care whether it passes.
+PROVE_NOTHING = (DEEP, "pytest.mark.skip", "pytest.mark.xfail")
 
 
 def parts(makefile: str) -> list[str]:
@@ -50,12 +52,12 @@ def parts_without_a_test(tests: Tree, known: Collection[str]) -> Iterator[Findin
 def promises_left_to_deep(page_path: str, page: str, tests: Tree) -> Iterator[Finding]:
     """Every promise names a test that `make test` runs."""
     for promise in promises(page):
-        if promise.proofs and all(_is_deep(proof, tests) for proof in promise.proofs):
+        if promise.proofs and all(_proves_nothing(proof, tests) for proof in promise.proofs):
             yield Finding(
                 page_path,
                 promise.line,
                 f"`make test` runs no proof of P{promise.number}",
-                "Name one that is not marked deep, or take the mark off a small one",
+                "Name one that is not marked deep, skip or xfail, or take the mark off a small one",
             )
 
 
@@ -80,11 +82,12 @@ def _part(module: ast.Module, mark: ast.Attribute) -> str | None:
     return None
 
 
-def _is_deep(proof: str, tests: Tree) -> bool:
-    """Whether the whole test is deep: a mark on some of its parameters leaves the others."""
+def _proves_nothing(proof: str, tests: Tree) -> bool:
+    """Whether the whole test is marked: a mark on some of its parameters leaves the others."""
     path, *names = proof.split("::")
     scope: list[ast.stmt] = parse(tests[path]).body if path in tests else []
-    if any(_assigns_pytestmark(each) and DEEP in ast.unparse(each) for each in scope):
+    marks = (each for line in scope if _assigns_pytestmark(line) for each in ast.walk(line))
+    if any(map(_is_mark, marks)):
         return True
     for name in names:
         for node in scope:
@@ -92,11 +95,16 @@ def _is_deep(proof: str, tests: Tree) -> bool:
                 isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
                 and node.name == name
             ):
-                if any(ast.unparse(each).startswith(DEEP) for each in node.decorator_list):
+                if any(map(_is_mark, node.decorator_list)):
                     return True
                 scope = node.body
                 break
     return False
+
+
+def _is_mark(node: ast.AST) -> bool:
+    """A test that is skipped only under a condition (skipif) is run elsewhere."""
+    return ast.unparse(node).partition("(")[0] in PROVE_NOTHING
 
 
 def _assigns_pytestmark(statement: ast.stmt) -> bool:
