@@ -159,7 +159,7 @@ def test_every_target_that_the_workflow_makes_exists(workflow: dict[Any, Any]) -
         if "make " in line
     ]
     targets = {found[1] for found in made if found}
-    assert targets == {"test", "deep", "deep-adapters", "newest-sdks"}
+    assert targets == {"test", "deep", "deep-adapters", "deep-hosts", "newest-sdks"}
     for target in targets:
         planned(target)
 
@@ -171,6 +171,13 @@ def test_the_newest_frameworks_only_report(workflow: dict[Any, Any]) -> None:
         {"NOTTWICE_FRAMEWORKS": "newest"}
     ]
     assert "continue-on-error" not in workflow["jobs"]["rings"]
+
+
+def test_the_newest_versions_of_the_hosts_only_report(workflow: dict[Any, Any]) -> None:
+    job = workflow["jobs"]["newest-hosts"]
+    assert job["continue-on-error"] is True
+    assert commands(job)[-1] == "make deep-hosts PYTHON=python"
+    assert job["steps"][-1]["env"] == {"NOTTWICE_HOSTS": "newest"}
 
 
 def test_the_newest_versions_of_every_pinned_sdk_only_report(workflow: dict[Any, Any]) -> None:

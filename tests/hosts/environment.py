@@ -3,7 +3,7 @@
 The first run of `make deep-hosts` builds it, later ones use it again. The tests in `inside/` run
 there, with the pytest of that environment; a failure shows what it printed. Restate's server comes
 from npm, Redis from the system. Without them their tests are skipped, and with
-``NOTTWICE_HOSTS=required``, as in continuous integration, they fail instead.
+``NOTTWICE_HOSTS=required``, as in continuous integration, or ``newest``, they fail instead.
 """
 
 from __future__ import annotations

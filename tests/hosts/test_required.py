@@ -33,10 +33,11 @@ def test_a_missing_engine_skips_the_test_that_asked_for_it(
         run_inside(Path(sys.executable), check, tmp_path)
 
 
+@pytest.mark.parametrize("said", ["required", "newest"])
 def test_a_missing_engine_fails_the_test_where_engines_are_required(
-    tmp_path: Path, check: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, check: str, monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
-    monkeypatch.setenv("NOTTWICE_HOSTS", "required")
+    monkeypatch.setenv("NOTTWICE_HOSTS", said)
     with pytest.raises(AssertionError, match=r"There is no redis-server\. .*must be here"):
         run_inside(Path(sys.executable), check, tmp_path)
 
