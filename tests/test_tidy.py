@@ -499,12 +499,12 @@ def test_code_pages_and_names_of_tests_use_the_usual_words() -> None:
 
 def test_an_unusual_word_is_found_where_it_is() -> None:
     texts = {
-        "docs/a.md": "nobody@example.com\nNobody knows.\n",
+        "docs/a.md": "nobody@example.com\nNobody knows.\nIt goes once.\nIt goes on.\n",
         "src/nottwice/a.py": "x = 'nobody'\n# Whoever comes.\n",
         "tests/test_a.py": "# nobody\ndef test_nobody_waits(): ...\ndef test_a_body(): ...\n",
     }
     found = words.unusual_words(texts)
-    assert_found(found, "docs/a.md:2", "src/nottwice/a.py:2", "tests/test_a.py:2")
+    assert_found(found, "docs/a.md:2", "docs/a.md:4", "src/nottwice/a.py:2", "tests/test_a.py:2")
 
 
 def test_no_file_names_a_folder_of_a_developers_machine() -> None:

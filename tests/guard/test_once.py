@@ -377,8 +377,8 @@ def test_verify_gets_no_more_time_than_the_host_has(host: Host) -> None:
     assert limits == [4.0, 5.0]
 
 
-def test_a_caller_that_is_cancelled_leaves_at_once_and_the_outcome_is_recorded() -> None:
-    """P304. What has begun goes on without its caller, so nothing is left in doubt."""
+def test_a_caller_that_is_cancelled_leaves_immediately_and_the_outcome_is_recorded() -> None:
+    """P304. What has begun continues without its caller, so nothing is left in doubt."""
 
     async def work() -> None:
         store = Counting()

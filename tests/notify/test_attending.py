@@ -133,7 +133,7 @@ def test_a_missing_secret_is_said_once_and_stops_nothing(
     assert "NOTTWICE_NOTIFY_SECRET is not set" in said.getMessage()
 
 
-def test_a_program_that_ends_at_once_has_told_people(tmp_path: Path) -> None:
+def test_a_program_that_ends_immediately_has_told_people(tmp_path: Path) -> None:
     """A real process with the settings of its project. It waits for its message when it ends."""
     with receiving() as receiver:
         ended = _program(

@@ -49,6 +49,8 @@ UNUSUAL = {
     "put down": "enqueue",
     "mended": "fixed",
     "aboard": "pending",
+    "goes on": "continues",
+    "go on": "continue",
 }
 # A quoted word is a value, such as the id of a run, and one with an @ is an address.
 _UNUSUAL = re.compile(rf"(?<![\w'\"])(?:{'|'.join(UNUSUAL)})(?![\w'\"@])", re.IGNORECASE)
@@ -63,7 +65,7 @@ def unusual_words(texts: Tree) -> Iterator[Finding]:
                 line = name[1].replace("_", " ") if name else ""
             for found in _UNUSUAL.findall(line):
                 usual = UNUSUAL[found.lower()]
-                yield Finding(path, number, f"it says {found!r}", f"Write who it is: {usual}")
+                yield Finding(path, number, f"it says {found!r}", f"Write the usual word: {usual}")
 
 
 def shared_class_names(tree: Tree) -> Iterator[Finding]:

@@ -104,6 +104,6 @@ LANGCHAIN: tuple[Mutant, ...] = (
             "tests/guard/attached/test_calling.py"
             "::test_an_aborted_run_stays_aborted_for_those_who_attach_later",
         ),
-        why="A person ended the run, and the agent would go on acting.",
+        why="A person ended the run, and the agent would continue to act.",
     ),
 )

@@ -97,7 +97,7 @@ NOTIFY: tuple[Mutant, ...] = (
         file="notify/attending.py",
         old="atexit.register(wait_for_all)\n",
         new="",
-        tests=(f"{_ATTENDING}::test_a_program_that_ends_at_once_has_told_people",),
+        tests=(f"{_ATTENDING}::test_a_program_that_ends_immediately_has_told_people",),
         why="A script that is blocked ends within milliseconds.",
     ),
 )

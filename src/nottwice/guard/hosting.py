@@ -128,7 +128,7 @@ class Hosting:
     ) -> CallResult[Any]:
         """Do the same as ``once`` without blocking the event loop; async tools run in it.
 
-        Cancelling the caller ends what has not begun. A call that has begun goes on without its
+        Cancelling the caller ends what has not begun. A call that has begun continues without its
         caller, and its outcome is recorded.
         """
         from nottwice.guard.once import once_async

@@ -43,7 +43,7 @@ from nottwice.model.runs.labels import Labels
 
 log = logging.getLogger("nottwice")
 _under_way: set[asyncio.Future[Any]] = set()
-"""Calls that go on without their callers. An event loop does not keep its tasks alive."""
+"""Calls that continue without their callers. An event loop does not keep its tasks alive."""
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
@@ -127,8 +127,8 @@ def _made(session: Session, call: ModelCall) -> CallResult[Any]:
 async def once_async(wanted: Once) -> CallResult[Any]:
     """Do the same in an event loop.
 
-    Cancelling the caller ends what has not begun. A call that has begun goes on without its caller,
-    so that its outcome is recorded and nothing is left in doubt (P304).
+    Cancelling the caller ends what has not begun. A call that has begun continues without its
+    caller, so that its outcome is recorded and nothing is left in doubt (P304).
     """
     opening = wanted.opening()
     check_not_importing(f"Run {opening.run_id!r} is opened")

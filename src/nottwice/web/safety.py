@@ -75,7 +75,7 @@ class Safety:
             await self._app(scope, receive, send)
             return
         request = Request(scope, receive)
-        # Where the page begins, also for a request that goes on to one ledger of several.
+        # Where the page begins, also for a request that is passed on to one ledger of several.
         scope[TOP] = scope.get("root_path", "").rstrip("/")
 
         async def send_safely(message: Message) -> None:

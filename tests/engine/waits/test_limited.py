@@ -108,7 +108,7 @@ def test_a_tag_is_limited_value_by_value(tmp_path: Path) -> None:
     assert sorted(bench.sent) == ["a", "c", "d"]
 
 
-def test_a_graph_at_its_limit_leaves_its_queue_as_it_is_and_other_graphs_go_on(
+def test_a_graph_at_its_limit_leaves_its_queue_as_it_is_and_other_graphs_continue(
     tmp_path: Path,
 ) -> None:
     bench = Bench(tmp_path, nt.Limit(graph="flow", concurrency=1))

@@ -1,4 +1,4 @@
-"""One HTTP request and its answer: JSON at once, or a stream of events."""
+"""One HTTP request and its answer: one JSON text, or a stream of events."""
 
 from __future__ import annotations
 

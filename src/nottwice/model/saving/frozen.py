@@ -76,7 +76,7 @@ class FrozenList(list[Any]):
         """Return a copy of the beginning of a longer list, if it is the very same as this list.
 
         Copying a list touches each of its items twice, so the copy that the comparison needs is
-        the one to go on with. Ask only if ``is_exact``.
+        the one to continue with. Ask only if ``is_exact``.
         """
         head = FrozenList(longer, is_exact=True)
         list.__delitem__(head, slice(len(self), None))
