@@ -20,6 +20,15 @@ def test_a_class_is_stored_and_declared_by_its_text() -> None:
     assert all(ReplayClass(kind.value) is kind for kind in ReplayClass)
 
 
+def test_a_tool_without_a_key_is_called_by_the_word_that_declared_it() -> None:
+    assert [kind.declared_as("k") for kind in ReplayClass] == [kind.value for kind in ReplayClass]
+    assert [kind.declared_as(None) for kind in ReplayClass] == [
+        "pure",
+        "idempotent",
+        "unsafe_on_replay",
+    ]
+
+
 def test_the_stricter_of_two_classes_counts_in_either_order() -> None:
     for one, other in itertools.combinations([PURE, KEYED, UNSAFE], 2):
         assert stricter(one, other) is stricter(other, one) is other

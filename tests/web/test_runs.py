@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import nottwice as nt
 from nottwice.cli.main import main
 from nottwice.guard.ledger import Ledger
 from tests.cli.workplace import Workplace
@@ -65,6 +66,19 @@ def test_pages_follow_each_other_and_keep_the_filter(tmp_path: Path) -> None:
         shown = [set(re.findall(r"data-open>(run-\d\d)<", one)) for one in (first, second)]
         assert [len(one) for one in shown] == [50, 10]
         assert not shown[0] & shown[1]
+
+
+def test_a_tool_that_needs_no_key_is_shown_with_the_word_that_declared_it(tmp_path: Path) -> None:
+    @nt.tool("idempotent", name="page_put")
+    def put(x: int) -> int:
+        return x
+
+    with Ledger(tmp_path / "puts.db") as ledger:
+        with ledger.run("puts"):
+            put(1)
+        shown = Visit(ledger).text("/run?id=puts")
+        assert "idempotent" in shown
+        assert "idempotent_with_key" not in shown
 
 
 @pytest.mark.parametrize(

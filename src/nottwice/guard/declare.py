@@ -16,7 +16,6 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import (
     Any,
     Concatenate,
-    Final,
     Literal,
     NoReturn,
     ParamSpec,
@@ -40,7 +39,7 @@ from nottwice.guard.request import Requests
 from nottwice.guard.wording import check_wording, relative_place, summary_of
 from nottwice.model.call import check_id
 from nottwice.model.failure import Classifier
-from nottwice.model.replay_class import ReplayClass
+from nottwice.model.replay_class import KEYLESS, ReplayClass
 from nottwice.model.retry import RetryPolicy
 from nottwice.model.tool import OWN_PREFIX, Repeat, Tool, parse_duration
 
@@ -475,10 +474,6 @@ def _dress(function: Callable[..., Any], requests: Requests, entrance: Callable[
     protected.requests = requests
     protected.notes = requests.signature.notes
     return protected
-
-
-KEYLESS: Final = "idempotent"
-"""The word for a tool that is idempotent without a key."""
 
 
 def read_replay_class(name: str, given: object) -> ReplayClass:

@@ -8,7 +8,10 @@ way to end a doubt also needs a branch in ``decision.py``.
 from __future__ import annotations
 
 import enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+KEYLESS: Final = "idempotent"
+"""The word for a tool that is idempotent without a key. Its class is the keyed one (P247)."""
 
 
 class _Traits(NamedTuple):
@@ -73,6 +76,10 @@ class ReplayClass(enum.Enum):
         self.needs_proof = traits.effectful and not traits.keyed
         self.kept_as = traits.kept_as
         self.second_run = traits.second_run
+
+    def declared_as(self, key: object) -> str:
+        """The word that its author declared a tool with, given the key of the tool or of a call."""
+        return KEYLESS if self.keyed and key is None else str(self.value)
 
     # Every call looks its class up, and the versions in ``enum`` are written in Python.
     __hash__ = object.__hash__

@@ -117,6 +117,11 @@ def test_everything_that_a_tool_declares_is_listed(check: Check) -> None:
     assert "approval" not in facts["send"]
 
 
+def test_a_tool_that_needs_no_key_is_listed_with_the_word_that_declared_it(check: Check) -> None:
+    shown = check("import nottwice as nt\n@nt.tool('idempotent')\ndef put(x: int) -> int: ...\n")
+    assert re.search(r"class +idempotent$", shown.stdout, re.M)
+
+
 def test_the_four_answers_are_given_for_every_tool(check: Check) -> None:
     shown = check(GOOD).stdout
     for question in (

@@ -212,6 +212,21 @@ def test_long_arguments_and_results_are_cut_in_text_and_whole_in_json(tmp_path: 
     assert call["result"]["value"] == call["arguments"]["text"] == "x" * 5000
 
 
+def test_a_tool_that_needs_no_key_is_shown_with_the_word_that_declared_it(tmp_path: Path) -> None:
+    @nt.tool("idempotent", name="show_put")
+    def put(x: int) -> int:
+        return x
+
+    with nt.Ledger(tmp_path / "agent.db") as ledger, ledger.run("puts"):
+        put(1)
+    place = Workplace(tmp_path)
+    assert "DONE  " in (shown := place.cli("show", "puts").stdout)
+    assert " idempotent " in shown
+    assert "idempotent_with_key" not in shown
+    (call,) = place.json("show", "puts")["calls"]
+    assert (call["replay_class"], call["key"]) == ("idempotent_with_key", None)
+
+
 # Runs of graphs
 
 

@@ -244,7 +244,8 @@ def _show_report(report: ToolReport) -> None:
 
 
 def _declared(report: ToolReport) -> Iterator[tuple[str, object]]:
-    yield "class", report.replay_class.value + (", async" if report.is_async else "")
+    kind = report.replay_class.declared_as(report.key)
+    yield "class", kind + (", async" if report.is_async else "")
     yield "returns", report.result_type
     yield "key", report.key
     yield "window", _seconds(report.window_seconds)

@@ -308,7 +308,7 @@ def _call_row(call: CallView) -> Row:
         call.started_at,
         call.status.value,
         _took(call.started_at, call.finished_at),
-        call.replay_class.value,
+        call.replay_class.declared_as(call.key),
         f"{inside}{shorten(_named(call) + repeated, 240)}",
     )
 

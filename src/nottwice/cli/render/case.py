@@ -176,7 +176,7 @@ def _row_facts(case: CaseView) -> Iterator[tuple[str, object]]:
     if call is None:
         yield "status", "the call is no longer in the ledger"
         return
-    yield "class", call.replay_class.value
+    yield "class", call.replay_class.declared_as(call.key)
     yield "status", call.status.value
     yield "started", f"{moment_text(call.started_at)}, attempt {call.last.attempt}"
     yield "key", call.key

@@ -23,7 +23,7 @@ from nottwice.errors import (
 from nottwice.guard.arguments.binding import Signature
 from nottwice.guard.attached.binding import is_coroutine_function
 from nottwice.guard.declaration import Declaration, Duration, VerifyHook
-from nottwice.guard.declare import KEYLESS, read_replay_class
+from nottwice.guard.declare import read_replay_class
 from nottwice.guard.keys import KeyFunction, KeyTemplate, repeated_key
 from nottwice.guard.plain_data.results import Results
 from nottwice.guard.request import key_per_call
@@ -31,7 +31,7 @@ from nottwice.model import values
 from nottwice.model.call import check_id
 from nottwice.model.data.records import frozen_record
 from nottwice.model.failure import FailureClass
-from nottwice.model.replay_class import ReplayClass
+from nottwice.model.replay_class import KEYLESS, ReplayClass
 from nottwice.model.retry import RetryPolicy
 from nottwice.model.tool import OWN_PREFIX, Repeat, Tool, parse_duration
 
@@ -60,7 +60,7 @@ class ToolSpec:
     volatile: tuple[str, ...]
 
     def __repr__(self) -> str:
-        return f"<ToolSpec {self.name!r}, {self.tool.replay_class.value}>"
+        return f"<ToolSpec {self.name!r}, {self.replay_class}>"
 
     @property
     def replay_class(self) -> str:
