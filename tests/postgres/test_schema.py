@@ -13,9 +13,9 @@ import pytest
 import nottwice as nt
 from nottwice.errors import LedgerCorrupt, NoLedger, SchemaTooNew, StoreError
 from nottwice.model.call import CallStatus
-from nottwice.store.postgres import schema as postgres_schema
 from nottwice.store.postgres.place import Place, read_place
 from nottwice.store.postgres.schema import bring_forward, known_scripts, version_of
+from nottwice.store.postgres.statements import SQL
 from nottwice.store.postgres.store import PostgresStore
 from nottwice.store.sqlite.schema import Script
 from tests.postgres import server
@@ -223,7 +223,7 @@ def test_a_server_whose_locks_do_not_lock_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = "SELECT 'CockroachDB CCL v25.2.0 (x86_64-pc-linux-gnu)'"
-    monkeypatch.setitem(postgres_schema.SQL, "server_version", told)
+    monkeypatch.setitem(SQL, "server_version", told)
     with pytest.raises(StoreError, match="does not lock"):
         PostgresStore(server.ledger_url(tmp_path), now=NOW)
 
