@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from nottwice.mcp.connection import ClientConnection, Occurrence
+from nottwice.mcp.connection import ClientConnection
 from nottwice.mcp.guard import NotSent, RpcFailed, ToolGuard
 from nottwice.mcp.proxy import messages
 from nottwice.mcp.proxy.exchange import (
@@ -28,6 +28,7 @@ from nottwice.mcp.proxy.exchange import (
     message_in,
 )
 from nottwice.mcp.proxy.messages import Message, id_key
+from nottwice.mcp.proxy.wanted import RequestedCall
 
 RESUME_SECONDS = 60.0
 """How long a client may take to continue a stream that its server has closed."""
@@ -332,28 +333,16 @@ class UrlFront:
         return exchange.headers.get(SESSION, "")
 
 
-class _HttpCall:
+class _HttpCall(RequestedCall):
     """A call that came in one HTTP request."""
 
     def __init__(self, exchange: Exchange, message: Message, connection: ClientConnection) -> None:
-        self.exchange, self.message, self.connection = exchange, message, connection
+        super().__init__(connection)
+        self.exchange, self.message = exchange, message
         self.headers: dict[str, str] = {}
         self.last: bytes | None = None
         """The event with the server's answer."""
-        self.is_resumed = False
-        self.is_sent = self.is_dropped = self.is_cancelled = False
-        self.occurrence: Occurrence | None = None
-
-    def begun(self, occurrence: Occurrence) -> None:
-        self.occurrence = occurrence
-        self.check_wanted()
-        if self.is_dropped:
-            self.connection.lost(occurrence)
-
-    def check_wanted(self) -> None:
-        """Raise NotSent if the client has cancelled the call."""
-        if self.is_cancelled:
-            raise NotSent("the client cancelled it")
+        self.is_resumed = self.is_sent = False
 
     def dropped(self) -> None:
         """Note that the client has closed the request.

@@ -14,11 +14,12 @@ import itertools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from nottwice.mcp.connection import ClientConnection, Occurrence, ToolAnswer
+from nottwice.mcp.connection import ClientConnection, ToolAnswer
 from nottwice.mcp.guard import MODERN, NotSent, RpcFailed, ToolGuard
 from nottwice.mcp.proxy import messages
 from nottwice.mcp.proxy.messages import Message, id_key
 from nottwice.mcp.proxy.upstream import CommandFailed, ServerProcess, UpstreamGone
+from nottwice.mcp.proxy.wanted import RequestedCall
 
 DRAIN_SECONDS = 60.0
 """How long calls under way may take after the client has closed its side."""
@@ -36,29 +37,14 @@ ToClient = Callable[[bytes], Awaitable[bool]]
 """Writes a line to the client. False: it was not written."""
 
 
-class _ClientCall:
-    """A call that a client waits for, until it is dropped."""
+class _ClientCall(RequestedCall):
+    """A call that came as a line."""
 
     def __init__(self, message: Message, line: bytes, connection: ClientConnection) -> None:
-        self.message, self.line, self.connection = message, line, connection
+        super().__init__(connection)
+        self.message, self.line = message, line
         self.sent_as: str | None = None
         """The id under which it was sent to the server."""
-        self.occurrence: Occurrence | None = None
-        self.is_dropped = False
-        """The client does not wait for the answer."""
-        self.is_cancelled = False
-        """Nor does it want the call: it is not sent, unless it has been."""
-
-    def begun(self, occurrence: Occurrence) -> None:
-        self.occurrence = occurrence
-        self.check_wanted()
-        if self.is_dropped:
-            self.connection.lost(occurrence)
-
-    def check_wanted(self) -> None:
-        """Raise NotSent if the client has cancelled the call."""
-        if self.is_cancelled:
-            raise NotSent("the client cancelled it")
 
 
 class Relay:
