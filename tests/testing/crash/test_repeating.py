@@ -192,7 +192,7 @@ def test_the_model_calls_of_an_agent_are_counted_each_by_its_identity(alike: boo
 FAULTS: dict[str, dict[str, Any]] = {
     # From this write on every write fails; from this step on nothing that was not synced is kept.
     # Between the first question to the model and the mail there are several of each.
-    "io": {"points": [(1, 2, number) for number in range(90, 180, 3)]},
+    "io": {"points": [(1, 2, number) for number in range(120, 210, 3)]},
     "power": {"points": [(number, 1, 1) for number in range(100, 260, 8)]},
     "takeover": {"budget": "20s"},
 }

@@ -2,7 +2,8 @@
 
 A file is judged before anything is written to it, and by more than its version number, because
 other programs also number their schemas. Numbered SQL files move the schema forward, each in a
-separate transaction, so a process that dies in between leaves a complete older schema behind.
+separate transaction, so a process that dies in between leaves a complete older schema behind. A new
+ledger gets all of them in one.
 Promises kept here: P48, P218, P219, P225.
 """
 
@@ -118,22 +119,28 @@ def bring_forward(
         known = HOLDERS.records(connection.execute(SQL["all_holders"]).fetchall())
         migrations.check_none_alive(location, scripts[version:], alive(known))
     connection.execute("PRAGMA journal_mode = WAL")
-    for script in scripts[version:]:
+    # A new ledger is made whole or not at all, and each of its pages is written once.
+    steps = [[script] for script in scripts[version:]] if version else [scripts]
+    for step in steps:
         connection.execute("BEGIN IMMEDIATE")
         try:
-            for statement in statements_of(script.sql):
-                connection.execute(statement)
-            if connection.execute(_HAS_VERSIONS).fetchone() is not None:
-                needed = migrations.needs(scripts, script.number)
-                connection.execute(_APPLIED, (script.number, needed))
-            # A pragma takes no parameters. Both numbers are our own.
-            connection.execute("PRAGMA application_id = " + str(APPLICATION_ID))
-            connection.execute("PRAGMA user_version = " + str(script.number))
+            for script in step:
+                _apply(connection, script, needs=migrations.needs(scripts, script.number))
             connection.execute("COMMIT")
         except BaseException:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
+
+
+def _apply(connection: sqlite3.Connection, script: Script, *, needs: int) -> None:
+    for statement in statements_of(script.sql):
+        connection.execute(statement)
+    if connection.execute(_HAS_VERSIONS).fetchone() is not None:
+        connection.execute(_APPLIED, (script.number, needs))
+    # A pragma takes no parameters. Both numbers are our own.
+    connection.execute("PRAGMA application_id = " + str(APPLICATION_ID))
+    connection.execute("PRAGMA user_version = " + str(script.number))
 
 
 def statements_of(script: str) -> list[str]:
