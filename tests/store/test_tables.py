@@ -99,7 +99,7 @@ KINDS: dict[str, tuple[Table[Any], list[Any]]] = {
         tables.OPENINGS,
         [
             OpeningRecord("run", 1, "holder", NOW),
-            *(OpeningRecord("run", 1, "h", NOW, NOW + 1, end, 3, 70, 0.5) for end in OpeningEnd),
+            *(OpeningRecord("run", 1, "h", NOW, NOW + 1, end, 3, 2, 70, 0.5) for end in OpeningEnd),
         ],
     ),
     "tool": (

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import nottwice as nt
 from nottwice.guard.ledger import Ledger
 from nottwice.model.run import RunStatus
 from nottwice.views.activity import activity_since
+from nottwice.views.behind import rows_behind
 from tests.cli.workplace import Workplace
 
 DAY = 86400.0
@@ -52,3 +56,28 @@ def test_what_a_resumed_run_got_from_the_ledger_is_counted(workplace: Workplace)
         found = activity_since(ledger, DAY)
     # It asked for the order again and got the answer of the first opening.
     assert found.receipts == 1 == sum(found.receipts_over_time)
+
+
+@nt.tool("pure")
+def activity_look(order: int) -> str:
+    return "found"
+
+
+@nt.tool("unsafe_on_replay")
+def activity_mail(to: str) -> str:
+    return f"mailed {to}"
+
+
+def test_an_effect_that_was_asked_for_again_is_a_duplicate_prevented(tmp_path: Path) -> None:
+    """P341: also within one opening, and reads do not count."""
+    with nt.Ledger(tmp_path / "agent.db") as ledger:
+        for _ in range(2):
+            with ledger.run("r"):
+                activity_look(7)
+                for _ in range(2):
+                    activity_mail("ann")
+        found = activity_since(ledger, DAY)
+        behind = rows_behind(ledger, "duplicates", DAY)
+        told = [one.duplicates for one in ledger.run_record("r").openings or ()]
+    assert (found.effects, found.receipts, found.duplicates) == (1, 3, 3)
+    assert (behind.total, told) == (3, [1, 2])

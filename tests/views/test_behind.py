@@ -27,6 +27,7 @@ def test_there_are_as_many_rows_as_the_figure_says(workplace: Workplace) -> None
     assert found["killed"].total == len(found["killed"].openings) == figures.killed > 0
     assert found["resumed"].total == len(found["resumed"].openings) == figures.resumed > 0
     assert found["receipts"].total == figures.receipts > 0
+    assert found["duplicates"].total == figures.duplicates
     assert found["in-doubt"].total == sum(one.in_doubt for one in figures.by_tool) > 0
     assert found["doubts"].total >= found["open-doubts"].total > 0
 

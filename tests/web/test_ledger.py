@@ -50,6 +50,9 @@ def test_every_figure_of_the_last_day_leads_to_the_rows_it_counts(
         elif label.startswith("answered from receipts"):
             counted = re.findall(r"<td[^>]*>(\d+) calls</td>", page)
             assert sum(map(int, counted)) == int(number), label
+        elif label == "duplicates prevented":
+            counted = re.findall(r'<td data-label="Duplicates prevented">(\d+)</td>', page)
+            assert sum(map(int, counted)) == int(number), label
         else:
             assert rows == int(number), label
     assert "bob 1" in words(markup)

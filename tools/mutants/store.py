@@ -352,8 +352,8 @@ ON CONFLICT DO NOTHING
     Mutant(
         name="a log that was removed is not missed when its ledger is closed",
         file="store/sqlite/connections.py",
-        old="(self.files.stale or not self.files.in_place()):\n",
-        new="self.files.stale:\n",
+        old="and self.files.is_missed():\n",
+        new="and self.files.stale:\n",
         tests=(
             "tests/store/sqlite/test_lost.py"
             "::test_a_process_that_only_ends_after_its_log_was_removed_has_its_runs_held",

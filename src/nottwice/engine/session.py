@@ -248,10 +248,12 @@ class Session:
         self.secret_key = key
 
     def note_receipt(self, row: CallRow) -> None:
-        """Count a recorded result that was returned, if an earlier opening of the run made it."""
-        if not row.attempt_id.startswith(self._lot):
+        """Count a recorded result that was returned: of an earlier opening, or of an effect."""
+        is_earlier = not row.attempt_id.startswith(self._lot)
+        is_effect = row.replay_class.effectful
+        if is_earlier or is_effect:
             with self._saving:
-                self.saved = self.saved.plus(receipts=1)
+                self.saved = self.saved.plus(receipts=is_earlier, duplicates=is_effect)
 
     def note_reply(self, *, tokens: int, usd: float) -> None:
         """Count what the recorded reply of a model, which was returned, had cost."""

@@ -434,18 +434,9 @@ def taken_over(known: RunRecord | None, claim: Claim) -> OpeningRecord | None:
 def released(run: RunRecord, update: RunUpdate) -> OpeningRecord:
     """The opening that a release ends."""
     at = update.at if update.released_at is None else update.released_at
-    saved = update.saved
-    return OpeningRecord(
-        run.workflow_id,
-        run.epoch,
-        run.holder_id or "",
-        at,
-        at,
-        end_of(update.status),
-        saved.receipts,
-        saved.tokens,
-        saved.usd,
-    )
+    saved, holder, ended = update.saved, run.holder_id or "", end_of(update.status)
+    figures = (saved.receipts, saved.duplicates, saved.tokens, saved.usd)
+    return OpeningRecord(run.workflow_id, run.epoch, holder, at, at, ended, *figures)
 
 
 def _end_opening(data: MemoryData, ended: OpeningRecord) -> None:

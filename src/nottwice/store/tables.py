@@ -445,6 +445,7 @@ OPENINGS: Table[OpeningRecord] = Table(
         _time("ended_at", optional=True),
         _choice_or_none("ended", OpeningEnd),
         field(Column("receipts", Type.NUMBER, True)),
+        field(Column("duplicates", Type.NUMBER, True)),
         field(Column("tokens", Type.NUMBER, True)),
         field(Column("usd", Type.REAL, True)),
         _text("traceparent", optional=True),

@@ -49,6 +49,9 @@ class Activity:
     receipts: Annotated[
         int, "how many calls a resumed run asked for again and got from the ledger instead"
     ]
+    duplicates: Annotated[
+        int, "how many effects were asked for again and not made again: duplicates prevented"
+    ]
     tokens_saved: Annotated[int, "the tokens of model replies among them"]
     usd_saved: Annotated[float, "what those replies cost when they were made"]
     resumed: Annotated[int, "how many openings resumed a run"]
@@ -144,7 +147,7 @@ def activity_since(
     since = recent.since
     tools: dict[str, _Tally] = {}
     effects, answers = [0] * BUCKETS, [0] * BUCKETS
-    figures = dict.fromkeys(("receipts", "tokens", "resumed", "killed"), 0)
+    figures = dict.fromkeys(("receipts", "duplicates", "tokens", "resumed", "killed"), 0)
     usd = 0.0
 
     def bucket(at: float) -> int:
@@ -155,6 +158,7 @@ def activity_since(
             figures["resumed"] += has_resumed(opening, since)
             figures["killed"] += was_killed(opening)
             figures["receipts"] += opening.receipts or 0
+            figures["duplicates"] += opening.duplicates or 0
             figures["tokens"] += opening.tokens or 0
             usd += opening.usd or 0.0
             answers[bucket(opening.began_at)] += opening.receipts or 0
@@ -168,6 +172,7 @@ def activity_since(
         calls=recent.calls,
         effects=sum(effects),
         receipts=figures["receipts"],
+        duplicates=figures["duplicates"],
         tokens_saved=figures["tokens"],
         usd_saved=round(usd, 6),
         resumed=figures["resumed"],

@@ -42,6 +42,7 @@ CALLS: dict[str, Callable[[CallRow], bool]] = {
 """The figures that count calls."""
 OPENINGS: dict[str, Callable[[OpeningRecord, float], bool]] = {
     "receipts": lambda opening, since: bool(opening.receipts),
+    "duplicates": lambda opening, since: bool(opening.duplicates),
     "resumed": has_resumed,
     "killed": lambda opening, since: was_killed(opening),
 }
@@ -124,6 +125,8 @@ def rows_behind(
         total = len(openings)
         if figure == "receipts":
             total = sum(opening.receipts or 0 for _, opening in openings)
+        elif figure == "duplicates":
+            total = sum(opening.duplicates or 0 for _, opening in openings)
     else:
         found = _doubts(ledger, recent, figure) if figure in DOUBTS else _calls(recent, figure)
         calls = [row for row in found if tool in ("", row.identity.tool_name)]

@@ -149,6 +149,10 @@ class OpeningView:
     receipts: Annotated[
         int | None, "how many calls returned a result of an earlier opening; null if it was killed"
     ]
+    duplicates: Annotated[
+        int | None,
+        "how many effects were asked for again and not made again; null if it was killed",
+    ]
     tokens_saved: Annotated[int | None, "the tokens of model replies among them, or null"]
     usd_saved: Annotated[
         float | None, "what those replies cost when they were made, 0 if not known, or null"
@@ -335,6 +339,7 @@ def opening_view(opening: OpeningRecord, holders: Holders) -> OpeningView:
         ended_at=moment(opening.ended_at),
         ended=opening.ended,
         receipts=opening.receipts,
+        duplicates=opening.duplicates,
         tokens_saved=opening.tokens,
         usd_saved=opening.usd,
         trace_id=opening.trace_id,

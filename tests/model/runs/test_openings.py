@@ -27,5 +27,7 @@ def test_a_run_that_is_only_enqueued_has_no_opening_and_neither_has_upkeep() -> 
 
 
 def test_what_was_saved_adds_up() -> None:
-    saved = Savings().plus(receipts=1).plus(tokens=70, usd=0.1).plus(tokens=1, usd=0.2)
-    assert saved == Savings(1, 71, 0.3)
+    saved = (
+        Savings().plus(receipts=1, duplicates=1).plus(tokens=70, usd=0.1).plus(tokens=1, usd=0.2)
+    )
+    assert saved == Savings(1, 1, 71, 0.3)

@@ -174,12 +174,16 @@ def test_a_ledger_that_is_gone_takes_no_more_commits_and_is_not_created(
 
 def test_a_program_whose_whole_ledger_was_deleted_ends_without_a_complaint(tmp_path: Path) -> None:
     program = (
-        "import nottwice as nt, shutil\n"
-        "with nt.run('r', store='runs/agent.db'):\n"
-        "    nt.now(label='when')\n"
-        "shutil.rmtree('runs')\n"
+        "import nottwice as nt, os, shutil\n"
+        "for _ in range(20):\n"
+        "    os.mkdir('runs')\n"
+        "    with nt.Ledger('runs/agent.db') as ledger:\n"
+        "        with ledger.run('r'):\n"
+        "            nt.now(label='when')\n"
+        "        shutil.rmtree('runs')\n"
+        "opened = [os.path.realpath('/dev/fd/' + one) for one in os.listdir('/dev/fd')]\n"
+        "assert not [one for one in opened if 'agent.db' in one and 'holders' not in one]\n"
     )
-    (tmp_path / "runs").mkdir()
     words = [sys.executable, "-c", program]
     ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert (ended.stdout, ended.stderr) == ("", "")

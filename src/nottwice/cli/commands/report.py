@@ -50,6 +50,7 @@ def _show(found: CostReport, since: str) -> None:
     if done.usd_saved:
         saved.append(f"{done.usd_saved:.2f} USD")
     show_line(f"Answered from receipts, and not repeated: {', '.join(saved)}.")
+    show_line(f"Duplicates prevented: {done.duplicates}.")
     rows = [
         (
             shorten(one.tool, 40),

@@ -39,6 +39,8 @@ class RecordedOpening:
     lived). None: it holds the run, or was killed and no process has opened the run since."""
     receipts: int | None
     """How many calls returned their recorded result. None: it was killed and could not say."""
+    duplicates: int | None
+    """How many effects were asked for again and not made again. None: as above."""
     tokens_saved: int | None
     """The tokens of the recorded model replies among them."""
     usd_saved: float | None
@@ -209,6 +211,7 @@ def _recorded_opening(opening: OpeningRecord) -> RecordedOpening:
         ended_at=opening.ended_at,
         ended=None if opening.ended is None else opening.ended.value,
         receipts=opening.receipts,
+        duplicates=opening.duplicates,
         tokens_saved=opening.tokens,
         usd_saved=opening.usd,
         trace_id=opening.trace_id,

@@ -47,13 +47,22 @@ class Savings:
 
     receipts: int = 0
     """How many calls returned a result that an earlier opening had recorded."""
+    duplicates: int = 0
+    """How many effects were asked for again and not made again, also in this opening (P341)."""
     tokens: int = 0
     """The tokens of the recorded replies of models among them."""
     usd: float = 0.0
     """What those replies cost when they were made, in dollars; 0 if no price was known."""
 
-    def plus(self, *, receipts: int = 0, tokens: int = 0, usd: float = 0.0) -> Savings:
-        return Savings(self.receipts + receipts, self.tokens + tokens, round(self.usd + usd, 9))
+    def plus(
+        self, *, receipts: int = 0, duplicates: int = 0, tokens: int = 0, usd: float = 0.0
+    ) -> Savings:
+        return Savings(
+            self.receipts + receipts,
+            self.duplicates + duplicates,
+            self.tokens + tokens,
+            round(self.usd + usd, 9),
+        )
 
 
 @frozen_record(frozen=True, slots=True)
@@ -69,6 +78,7 @@ class OpeningRecord:
     """None: the process still holds the run, or was killed and no process has looked since."""
     receipts: int | None = None
     """What it saved. None: it was never released, so it could not say."""
+    duplicates: int | None = None
     tokens: int | None = None
     usd: float | None = None
     traceparent: str | None = None
@@ -77,7 +87,7 @@ class OpeningRecord:
     def ended_as(self, ended: OpeningRecord) -> OpeningRecord:
         """Return the same opening with the end of another record. What it began with stays."""
         began = (self.workflow_id, self.epoch, self.holder_id, self.began_at)
-        saved = (ended.receipts, ended.tokens, ended.usd)
+        saved = (ended.receipts, ended.duplicates, ended.tokens, ended.usd)
         return OpeningRecord(*began, ended.ended_at, ended.ended, *saved, self.traceparent)
 
     @property

@@ -32,12 +32,13 @@ _SETTINGS = (
     "SET enable_seqscan = off SET enable_sort = off SET plan_cache_mode = force_generic_plan"
 )
 _RECEIPT = (*CALLS.key, "attempt_id", *effects.RECEIPT)
-_ENDED = ("ended_at", "ended", "receipts", "tokens", "usd")
+ENDED = ("ended_at", "ended", "receipts", "duplicates", "tokens", "usd")
+"""What the end of a run writes about its opening."""
 _END = {
     "workflow_id": "text",
     "unless_blocked": "boolean",
     **{name: RUNS.postgres_types[name] for name in ("status", "updated_at", "failure_json")},
-    **{name: OPENINGS.postgres_types[name] for name in _ENDED},
+    **{name: OPENINGS.postgres_types[name] for name in ENDED},
     **dict.fromkeys(("notice_id", "kind"), "text"),
     "created_at": "bigint",
     "payload_json": "text",

@@ -19,6 +19,7 @@ from nottwice.store.notices import notices_of
 from nottwice.store.postgres.functions import (
     CALL,
     END_RUN,
+    ENDED,
     HOLDS_RUN,
     INTENT,
     RECEIPT,
@@ -98,7 +99,7 @@ def _end(commit: Commit, update: RunUpdate) -> Statement | None:
     return END_RUN, (
         *(fence.epoch, fence.holder_id, commit.workflow_id, commit.unless_blocked),
         *(update.status.value, micros(update.at), failure_json(update.failure)),
-        *(ended[name] for name in ("ended_at", "ended", "receipts", "tokens", "usd")),
+        *(ended[name] for name in ENDED),
         *(told[name] for name in ("notice_id", "kind", "created_at", "payload_json")),
     )
 

@@ -20,8 +20,8 @@ nottwice.write_receipt_{digest}(?epoch, ?holder_id, ?workflow_id, ?node_id, ?che
 
 -- :_end_run
 nottwice.end_run_{digest}(?epoch, ?holder_id, ?workflow_id, %s::boolean, ?status, ?updated_at,
-    ?failure_json, ?ended_at, ?ended, ?receipts, ?tokens, ?usd, ?notice_id, ?kind, ?created_at,
-    ?payload_json)
+    ?failure_json, ?ended_at, ?ended, ?receipts, ?duplicates, ?tokens, ?usd, ?notice_id, ?kind,
+    ?created_at, ?payload_json)
 
 -- :holds_run
 SELECT 1 WHERE CASE WHEN {_here} THEN {_holds_run} ELSE false END

@@ -87,10 +87,11 @@ BEGIN
      SET status = $5, updated_at = $6, failure_json = $7, waits_json = NULL, wake_at = NULL,
          holder_id = NULL, ready_at = NULL
    WHERE workflow_id = $3;
-  UPDATE nottwice.openings SET ended_at = $8, ended = $9, receipts = $10, tokens = $11, usd = $12
+  UPDATE nottwice.openings
+     SET ended_at = $8, ended = $9, receipts = $10, duplicates = $11, tokens = $12, usd = $13
    WHERE workflow_id = $3 AND epoch = $1 AND ended IS NULL;
   INSERT INTO nottwice.outbox (notice_id, kind, workflow_id, created_at, payload_json)
-  VALUES ($13, $14, $3, $15, $16) ON CONFLICT DO NOTHING;
+  VALUES ($14, $15, $3, $16, $17) ON CONFLICT DO NOTHING;
   RETURN true;
 END
 $$;

@@ -61,7 +61,7 @@ GRANT UPDATE (status, attempt, attempt_id, holder_id, started_at, finished_at, r
   ON nottwice.tool_call_results TO nottwice_writer;
 GRANT UPDATE ON nottwice.runs, nottwice.checkpoints TO nottwice_writer;
 GRANT DELETE ON nottwice.checkpoints, nottwice.run_tags TO nottwice_writer;
-GRANT UPDATE (ended_at, ended, receipts, tokens, usd, traceparent) ON nottwice.openings
+GRANT UPDATE (ended_at, ended, receipts, duplicates, tokens, usd, traceparent) ON nottwice.openings
   TO nottwice_writer;
 GRANT UPDATE ON nottwice.tools TO nottwice_writer;
 GRANT UPDATE (status, finished_at, failure_json, output_file, seal) ON nottwice.steps

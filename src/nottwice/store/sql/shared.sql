@@ -450,7 +450,8 @@ INSERT INTO nottwice.openings ({openings}) VALUES ({:openings}) ON CONFLICT DO N
 
 -- :end_opening
 UPDATE nottwice.openings
-   SET ended_at = :ended_at, ended = :ended, receipts = :receipts, tokens = :tokens, usd = :usd
+   SET ended_at = :ended_at, ended = :ended, receipts = :receipts, duplicates = :duplicates,
+       tokens = :tokens, usd = :usd
  WHERE workflow_id = :workflow_id AND epoch = :epoch AND ended IS NULL
 
 -- :trace_opening

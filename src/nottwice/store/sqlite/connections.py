@@ -214,7 +214,7 @@ class Slot:
 
     def close(self) -> None:
         connection, self.connection = self.connection, None
-        if connection is not None and (self.files.stale or not self.files.in_place()):
+        if connection is not None and self.files.is_missed():
             # Closing it would write an old log over what others have committed since (P111).
             stop_using(self.files, self._acknowledged)
             _leave_open(connection)

@@ -210,6 +210,10 @@ class LedgerFiles:
             and os.fstat(self._ledger).st_nlink
         )
 
+    def is_missed(self) -> bool:
+        """Whether other processes have other files. If they have none, no process misses any."""
+        return self.stale or (not self.in_place() and self.path.exists())
+
     def _in_wal_mode(self) -> bool:
         return os.pread(self._ledger, _HEADER_BYTES, 0)[18:20] == _IN_WAL_MODE
 

@@ -75,9 +75,7 @@ def stop_using(files: locks.LedgerFiles, acknowledged: Acknowledged) -> str:
     if not files.stale:
         locks.abandon(files)
         files.found = _look_again(files.path, acknowledged)
-        # A program whose whole ledger was deleted, such as a test, may end without a complaint.
-        level = logging.ERROR if files.path.exists() else logging.INFO
-        log.log(level, "the files of ledger %s were removed. %s", files.path, files.found)
+        log.error("the files of ledger %s were removed. %s", files.path, files.found)
     return files.found
 
 

@@ -87,12 +87,22 @@ class LabelChecks(Bench):
         began = OpeningRecord("a", 1, fence.holder_id, NOW)
         expect(self.open().openings("a"), [began], "The opening of a run that is held")
         update = RunUpdate(
-            RunStatus.WAITING, NOW - 5, release=True, released_at=NOW + 2, saved=Savings(3, 70, 0.5)
+            RunStatus.WAITING,
+            NOW - 5,
+            release=True,
+            released_at=NOW + 2,
+            saved=Savings(3, 2, 70, 0.5),
         )
         left = Commit(workflow_id="a", fence=fence, run=update)
         store.commit(left)
         ended = replace(
-            began, ended_at=NOW + 2, ended=OpeningEnd.WAITING, receipts=3, tokens=70, usd=0.5
+            began,
+            ended_at=NOW + 2,
+            ended=OpeningEnd.WAITING,
+            receipts=3,
+            duplicates=2,
+            tokens=70,
+            usd=0.5,
         )
         expect(store.openings("a"), [ended], "The opening of a run that was released")
         store.commit(left)
