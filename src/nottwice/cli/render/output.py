@@ -186,6 +186,8 @@ def _on_terminal() -> bool:
 
 def cell_width(text: str) -> int:
     """How many columns of a terminal the text takes."""
+    if text.isascii():
+        return len(text)
     from rich.cells import cell_len
 
     return cell_len(text)
