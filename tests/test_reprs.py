@@ -70,7 +70,7 @@ def test_what_a_node_or_a_verify_hook_returns_reads_as_it_is_written() -> None:
 def test_the_parts_of_a_ledger_and_of_a_run_say_what_they_are(tmp_path: Path) -> None:
     with nt.Ledger(tmp_path / "agent.db") as ledger:
         assert repr(ledger.store) == f"SqliteStore({str(tmp_path / 'agent.db')!r})"
-        assert repr((ledger.clock, ledger.driver)) == "(SystemClock(), UsualDriver())"
+        assert repr((ledger.clock, ledger.host.driver)) == "(SystemClock(), UsualDriver())"
     assert repr(nt.step("pay")) == "step('pay')"
     assert repr(nt.step("pay", at=3)) == "step('pay', at=3)"
     assert repr(scripted(["done"])) == "<scripted provider of 'scripted-1'>"

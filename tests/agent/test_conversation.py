@@ -15,6 +15,7 @@ from nottwice.agent.messages import Role
 from nottwice.agent.provider import Price
 from nottwice.agent.providers.scripted import scripted
 from nottwice.engine.drivers import drive
+from nottwice.engine.opening import Opening
 from nottwice.testing import forget_tools
 from tests.agent.workshop import GOAL, CountingProvider, Workshop
 from tests.fakes import another_program
@@ -186,8 +187,8 @@ def test_the_second_process_finds_a_message_already_heard() -> None:
     shop.finish()
     outcome = shop.finish(goal=None, message="And again?")
     with shop.host.process() as ledger:
-        reopening = reopen(ledger, shop.agent, "ticket-7", wait_seconds=0)
-        drive(reopening, ledger)
+        opening = Opening(host=ledger.host, run_id="ticket-7")
+        drive(reopen(shop.agent, opening), ledger.host)
         assert shop.agent.outcome("ticket-7", store=ledger) == outcome
     assert shop.finish() == outcome
 

@@ -222,7 +222,7 @@ def test_what_verify_found_but_cannot_be_kept_is_no_receipt_of_a_note(host: Host
 
     with host.process() as ledger, ledger.run("r"), pytest.raises(nt.errors.ReplayUnsafeError):
         refund(7)
-    (found,) = recheck(nt.Ledger(MemoryStore(host.data), clock=host.clock), find_tool)
+    (found,) = recheck(nt.Ledger(MemoryStore(host.data), clock=host.clock).host, find_tool)
     assert found.resolved
     with host.process() as ledger, ledger.run("r"), pytest.raises(nt.errors.ResultNotKept):
         refund(7)

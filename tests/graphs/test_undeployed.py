@@ -175,7 +175,7 @@ def test_a_review_that_came_in_between_does_not_stop_the_old_version(
             seen = elsewhere.store.load_run("r")
             assert seen is not None
             unheld = dataclasses.replace(seen, holder_id=None)
-            drive(parking(elsewhere, unheld, ["flow@2.0.0"]), elsewhere)
+            drive(parking(elsewhere.host, unheld, ["flow@2.0.0"]), elsewhere.host)
         assert len(host.open_reviews) == 1
         effects.act("after")
 

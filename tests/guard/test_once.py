@@ -344,7 +344,7 @@ def test_verify_gets_no_more_time_than_the_host_has(host: Host) -> None:
     limits: list[float] = []
 
     class Watching:
-        real = nt.Ledger(":memory:").driver
+        real = nt.Ledger(":memory:").host.driver
 
         def answer(self, ask: Any, of: Any) -> Any:
             self.note(ask)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import nottwice as nt
-from nottwice.engine.clock import Clock
-from nottwice.engine.host import Driver, FindKeys
+from nottwice.engine.host import Host
 from nottwice.guard.stand_ins import stand_in_everywhere, stand_in_here
 from nottwice.store.interface import Store
 from nottwice.store.memory import MemoryStore
@@ -25,17 +25,8 @@ class Instead:
     def opened(self, given: str | Path | None) -> Store | None:
         return None
 
-    def store(self, named: Store) -> Store:
-        return self.other
-
-    def clock(self, named: Clock) -> Clock:
-        return named
-
-    def driver(self, named: Driver) -> Driver:
-        return named
-
-    def keys(self, named: FindKeys) -> FindKeys:
-        return named
+    def host(self, named: Host) -> Host:
+        return replace(named, store=self.other)
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ def host(send: object) -> Host:
 
 def ask(host: Host, tool_name: str | None = None) -> list[tuple[str, bool]]:
     found = recheck(
-        nt.Ledger(MemoryStore(host.data), clock=host.clock), find_tool, tool_name=tool_name
+        nt.Ledger(MemoryStore(host.data), clock=host.clock).host, find_tool, tool_name=tool_name
     )
     return [(one.answer, one.resolved) for one in found]
 
@@ -81,7 +81,9 @@ def test_only_the_named_tool_is_asked_about(host: Host) -> None:
 
 
 def test_a_tool_that_is_not_declared_here_is_said_so(host: Host) -> None:
-    found = list(recheck(nt.Ledger(MemoryStore(host.data), clock=host.clock), lambda name: None))
+    found = list(
+        recheck(nt.Ledger(MemoryStore(host.data), clock=host.clock).host, lambda name: None)
+    )
     assert [one.answer for one in found] == ["its tool is not declared here"]
 
 

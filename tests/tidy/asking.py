@@ -21,6 +21,8 @@ MAY_READ = {
     (PACKAGE + "engine/calls/gate.py", "read_meter"),
     # A session keeps the store of its host, and asks it nothing here.
     (PACKAGE + "engine/session.py", "__init__"),
+    # A ledger returns the store of its host.
+    (PACKAGE + "guard/ledger.py", "store"),
     # Each only compares which store it is.
     (PACKAGE + "guard/attached/handle.py", "_is_around"),
     (PACKAGE + "guard/attached/joining.py", "release_all"),

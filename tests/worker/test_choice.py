@@ -10,6 +10,7 @@ import pytest
 import nottwice as nt
 from nottwice.engine import ownership
 from nottwice.engine.drivers import drive
+from nottwice.engine.opening import Opening
 from nottwice.guard.ledger import Ledger
 from nottwice.model.run import RunStatus, Wait, WaitKind
 from nottwice.worker.choice import ONE_NEW_OF, OWN_RUNS_SECONDS, TaskChoice
@@ -155,18 +156,18 @@ def test_a_run_that_this_process_holds_and_does_not_drive_is_taken_up_again(
         record = replace(host.data.runs[run_id], epoch=1, holder_id=mine.holder_id)
         host.data.runs[run_id] = record
     choice = TaskChoice(ledger, nt.App(graphs=[flow]))
-    driving = drive(ownership.claim(opening(ledger, "driven")), ledger)
+    driving = drive(ownership.claim(opening(ledger, "driven")), ledger.host)
     host.clock.advance(OWN_RUNS_SECONDS)
     # Seen once: it may have been released between a look at the ledger and one at the process.
     assert chosen(choice, 9) == []
     host.data.runs["released"] = replace(host.data.runs["released"], epoch=2)
     host.clock.advance(OWN_RUNS_SECONDS)
     assert chosen(choice, 9) == ["forgotten"]
-    drive(ownership.release(driving, None, status=RunStatus.COMPLETED), ledger)
+    drive(ownership.release(driving, None, status=RunStatus.COMPLETED), ledger.host)
 
 
-def opening(ledger: Ledger, run_id: str) -> ownership.Opening:
-    return ownership.Opening(host=ledger, run_id=run_id, find_tool=lambda name: None)
+def opening(ledger: Ledger, run_id: str) -> Opening:
+    return Opening(host=ledger.host, run_id=run_id)
 
 
 def test_a_graph_id_that_makes_no_sense_is_left_to_others(host: Host, ledger: Ledger) -> None:

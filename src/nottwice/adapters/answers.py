@@ -50,7 +50,7 @@ def answer(
         why=told.why,
         result=told.result,
         has_result=told.has_result,
-        tool=session.find_tool(review.identity.tool_name),
+        tool=session.host.find_tool(review.identity.tool_name),
     )
     return told.verb.value
 

@@ -18,10 +18,10 @@ from nottwice.agent.requests.hearing import MESSAGE
 from nottwice.engine import ownership
 from nottwice.engine.asks import Doing, Read, Write
 from nottwice.engine.host import Host
+from nottwice.engine.opening import Opening
 from nottwice.engine.session import Session
 from nottwice.errors import CommitUnknown, RunAborted, RunBusy
 from nottwice.graphs.running import Runnable, fits
-from nottwice.guard import registry
 from nottwice.guard.sending import telling
 from nottwice.model import values
 from nottwice.model.graphs import position as positions
@@ -101,20 +101,21 @@ def is_spoken_to(run_id: str) -> Read:
     return Read(look)
 
 
-def reopen(host: Host, graph: Runnable, run_id: str, *, wait_seconds: float) -> Doing[None]:
+def reopen(graph: Runnable, opening: Opening) -> Doing[None]:
     """Let a run that has ended start its next round, in this version of its agent.
 
     Durable: when it returns. A second caller finds the run already reopened and changes nothing.
     """
-    opening = ownership.Opening(
-        host=host,
-        run_id=run_id,
-        find_tool=registry.find_tool,
-        wait_seconds=wait_seconds,
-        # If the process is killed here, the run stays ended, and a message can still reopen it.
-        as_it_is=True,
+    run_id = opening.run_id
+    session = yield from ownership.take(
+        Opening(
+            host=opening.host,
+            run_id=run_id,
+            acquire_seconds=opening.acquire_seconds,
+            # If the process is killed here, the run stays ended, and a message can reopen it.
+            as_it_is=True,
+        )
     )
-    session = yield from ownership.take(opening)
     chain: list[CheckpointRecord] = yield Read(lambda store: store.checkpoint_chain(run_id))
     unheard = yield Read(lambda store: _has_unheard(store, run_id))
     image, saved = resume_image(chain)
@@ -129,7 +130,7 @@ def reopen(host: Host, graph: Runnable, run_id: str, *, wait_seconds: float) -> 
             node_id=f"/{graph.id}" if moves else "/",
             old=image,
             new={**image, "position": again.to_plain()},
-            now=host.clock.now(),
+            now=session.clock.now(),
         )
         if moves:
             yield from _move(session, graph, record)

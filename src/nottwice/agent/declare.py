@@ -28,7 +28,8 @@ from nottwice.agent.toolbox import Toolbox
 from nottwice.engine.advance import NodeCode
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.drivers import drive, drive_async
-from nottwice.engine.host import Host, Policy
+from nottwice.engine.host import Policy
+from nottwice.engine.opening import Opening
 from nottwice.errors import ConditionUnknown, RunBusy, UsageError
 from nottwice.graphs import running
 from nottwice.graphs.binding import check_unchanged
@@ -40,7 +41,6 @@ from nottwice.guard.check.importing import check_not_importing
 from nottwice.guard.frames import shows_one_frame
 from nottwice.guard.ledger import AnyStore, ledger_of
 from nottwice.guard.settings.policies import Policies, read_policies
-from nottwice.model.call import check_id
 from nottwice.model.graphs.body import OWN, hash_of_bytes
 from nottwice.model.graphs.fingerprint import Fingerprint
 from nottwice.model.graphs.graph import GraphDefinition
@@ -204,12 +204,11 @@ class Agent(Graph[RunState]):
         running.check_no_loop(self, "await agent.arun(...)")
         labels = read_labels(tags, group, what=f"Run {run_id!r}")
         with self._told(run_id, input, goal, done_when, plan) as (told, again):
-            ledger = ledger_of(store)
-            asked = running.Asked(
-                self, run_id, told, acquire_timeout, settle_timeout, wait, labels=labels
-            )
+            times = acquire_timeout, settle_timeout, wait
+            opening = running.asked(ledger_of(store).host, run_id, told, *times, labels=labels)
             resumed = functools.partial(self._check_resumed, run_id, again, told)
-            return drive(_conversing(ledger, asked, message, message_id, resumed), ledger)
+            talked = _conversing(self, opening, message, message_id, resumed)
+            return drive(talked, opening.host)
 
     @shows_one_frame
     async def arun(
@@ -233,14 +232,11 @@ class Agent(Graph[RunState]):
         check_not_importing(f"Run {run_id!r} is opened")
         labels = read_labels(tags, group, what=f"Run {run_id!r}")
         with self._told(run_id, input, goal, done_when, plan) as (told, again):
-            ledger = ledger_of(store)
-            twin = _AsyncTwin(self)
-            asked = running.Asked(
-                twin, run_id, told, acquire_timeout, settle_timeout, wait, labels=labels
-            )
+            times = acquire_timeout, settle_timeout, wait
+            opening = running.asked(ledger_of(store).host, run_id, told, *times, labels=labels)
             resumed = functools.partial(self._check_resumed, run_id, again, told)
-            talked = _conversing(ledger, asked, message, message_id, resumed)
-            return await drive_async(talked, ledger)
+            talked = _conversing(_AsyncTwin(self), opening, message, message_id, resumed)
+            return await drive_async(talked, opening.host)
 
     def outcome(self, run_id: str, *, store: AnyStore = None) -> Outcome[RunState]:
         """Return how far a run has come and what it has cost, from the ledger; nothing is run."""
@@ -430,17 +426,17 @@ def checks_by_name(agent: str, checks: Iterable[Check]) -> dict[str, Check]:
 
 
 def _conversing(
-    host: Host,
-    asked: running.Asked,
+    graph: running.Runnable,
+    opening: Opening,
     message: Spoken | None,
     message_id: str | None,
     check_resumed: Callable[[RunRecord | None, bool], None],
 ) -> Doing[Outcome[Any]]:
     """Send the message, if there is one, and advance the run until it has answered."""
-    graph, run_id = asked.graph, check_id(asked.run_id, what="The run id")
+    host, run_id = opening.host, opening.run_id
     check_policed(host.policies, graph, run_id)
     known = yield running.load(run_id)
-    if known is None and asked.input is None and message is None:
+    if known is None and opening.input is None and message is None:
         raise UsageError(
             f"There is no run {run_id!r} in {host.store.location}, and no goal was given. "
             f"Nothing was started. Give one: agent.run({run_id!r}, goal='...')."
@@ -453,26 +449,25 @@ def _conversing(
         return (yield from costs_told((yield from running.telling(host, graph, known))))
     # Other errors are raised before the message is sent.
     yield Read(lambda store: check_unchanged(store, graph))
-    yield from running.beginning(asked, known, now=host.clock.now(), moves=over_elsewhere)
+    yield from running.beginning(graph, opening, known, moves=over_elsewhere)
     check_resumed(known, spoken_to or known is None or not known.status.is_final)
     if message is None:
-        return (yield from _until_answered(host, asked))
+        return (yield from _until_answered(graph, opening))
     yield from conversation.send_message(host, run_id, message, message_id=message_id)
     try:
-        return (yield from _until_answered(host, asked))
+        return (yield from _until_answered(graph, opening))
     except RunBusy as busy:
         raise conversation.is_on_record(busy) from None
 
 
-def _until_answered(host: Host, asked: running.Asked) -> Doing[Outcome[Any]]:
+def _until_answered(graph: running.Runnable, opening: Opening) -> Doing[Outcome[Any]]:
     """Advance the run until it has read every message, or it waits."""
-    graph, run_id = asked.graph, asked.run_id
+    run_id = opening.run_id
     while True:
         if (yield conversation.is_spoken_to(run_id)):
             yield Read(lambda store: check_unchanged(store, graph))
-            seconds = asked.acquire_seconds()
-            yield from conversation.reopen(host, graph, run_id, wait_seconds=seconds)
-        outcome = yield from running.running(host, asked)
+            yield from conversation.reopen(graph, opening)
+        outcome = yield from running.running(graph, opening)
         if not (yield conversation.is_spoken_to(run_id)):
             return (yield from costs_told(outcome))
 

@@ -79,7 +79,7 @@ class Beats:
     def plan(self, state: RunState) -> dict[str, Any]:
         """Receive what the user said, and start a turn."""
         scope = _here()
-        count = drive(hearing.to_hear(scope, is_answered=False), scope.session)
+        count = drive(hearing.to_hear(scope, is_answered=False), scope.session.host)
         messages = hearing.take_in(count)
         turn = state.turn + 1
         update: dict[str, Any] = {"turn": turn, **hearing.heard(state, messages, turn)}
@@ -105,13 +105,13 @@ class Beats:
         scope = _here()
         session = scope.session
         answered, update = None, dict[str, Any]()
-        count = drive(_to_hear(scope), session)
+        count = drive(_to_hear(scope), session.host)
         while answered is None:
             update = self._listen(scope, state, update, count)
-            update |= drive(rejected.leave_out(scope, state, turn_of(scope)), session)
+            update |= drive(rejected.leave_out(scope, state, turn_of(scope)), session.host)
             heard = hearing.applied(state, update)
-            answered = drive(ask_model(self._asking(scope, heard, is_async=False)), session)
-            count = 0 if answered else drive(hearing.unheard(scope), session)
+            answered = drive(ask_model(self._asking(scope, heard, is_async=False)), session.host)
+            count = 0 if answered else drive(hearing.unheard(scope), session.host)
         return self._reasoned(scope, heard, update, answered)
 
     async def reason_async(self, state: RunState) -> dict[str, Any]:
@@ -119,15 +119,15 @@ class Beats:
         scope = _here()
         session = scope.session
         answered, update = None, dict[str, Any]()
-        count = await drive_async(_to_hear(scope), session)
+        count = await drive_async(_to_hear(scope), session.host)
         while answered is None:
             update = self._listen(scope, state, update, count)
             left_out = rejected.leave_out(scope, state, turn_of(scope))
-            update |= await drive_async(left_out, session)
+            update |= await drive_async(left_out, session.host)
             heard = hearing.applied(state, update)
             asked = ask_model(self._asking(scope, heard, is_async=True))
-            answered = await drive_async(asked, session)
-            count = 0 if answered else await drive_async(hearing.unheard(scope), session)
+            answered = await drive_async(asked, session.host)
+            count = 0 if answered else await drive_async(hearing.unheard(scope), session.host)
         return self._reasoned(scope, heard, update, answered)
 
     def _listen(
@@ -149,10 +149,10 @@ class Beats:
             return {}
         hired = acting.hired(scope, toolbox, calls)
         if hired:
-            raised = drive(self._admit(scope, state, hired), scope.session)
+            raised = drive(self._admit(scope, state, hired), scope.session.host)
         update = _acted(scope, acting.act(scope, toolbox, state, calls))
         if hired:
-            update |= {"raised": raised, **drive(_paid(scope, state, hired), scope.session)}
+            update |= {"raised": raised, **drive(_paid(scope, state, hired), scope.session.host)}
         return update
 
     async def act_async(self, state: RunState) -> dict[str, Any]:
@@ -162,10 +162,10 @@ class Beats:
             return {}
         hired, session = acting.hired(scope, toolbox, calls), scope.session
         if hired:
-            raised = await drive_async(self._admit(scope, state, hired), session)
+            raised = await drive_async(self._admit(scope, state, hired), session.host)
         update = _acted(scope, await acting.act_async(scope, toolbox, state, calls))
         if hired:
-            paid = await drive_async(_paid(scope, state, hired), session)
+            paid = await drive_async(_paid(scope, state, hired), session.host)
             update |= {"raised": raised, **paid}
         return update
 
@@ -212,7 +212,7 @@ class Beats:
         try:
             evidence, missing = self._judge(scope.session.run_id, state)
         except ConditionUnknown as unknown:
-            if drive(hearing.unheard(scope), scope.session):
+            if drive(hearing.unheard(scope), scope.session.host):
                 # The user has said something since, so what follows it is judged instead.
                 return Go("again", {"partial": ""})
             raise missing_checks.wait_for_check(scope, unknown, hearing.MESSAGE) from unknown
@@ -237,13 +237,15 @@ class Beats:
     def _refused(self, scope: Scope, state: RunState, reply: Message) -> dict[str, Any]:
         """Return what changes when a run continues after its model refused."""
         refused_by = [*state.plain["refused_by"], state.plain["reply"]["asked"]]
-        if not drive(refusal.is_decided(scope, state.plain), scope.session):
-            if drive(hearing.unheard(scope), scope.session):
+        if not drive(refusal.is_decided(scope, state.plain), scope.session.host):
+            if drive(hearing.unheard(scope), scope.session.host):
                 # The user has said something since, and the next turn receives it.
                 return {"partial": ""}
             if self._harness.provider.model not in refused_by:
                 return {"refused_by": refused_by, "partial": ""}
-        words = drive(refusal.decide(scope, state.plain, reply, hearing.MESSAGE), scope.session)
+        words = drive(
+            refusal.decide(scope, state.plain, reply, hearing.MESSAGE), scope.session.host
+        )
         update: dict[str, Any] = {"refused_by": [], "partial": ""}
         if words.strip().lower() != refusal.ASK_AGAIN:
             heard = len(state.plain["transcript"])

@@ -18,6 +18,7 @@ from nottwice.engine import bodies, events, ownership
 from nottwice.engine.asks import Doing, Invoked, Join, Read, Together, Visit
 from nottwice.engine.doubts import tampered
 from nottwice.engine.hiding import classify
+from nottwice.engine.opening import Opening
 from nottwice.engine.session import Scope, Session
 from nottwice.engine.stepping import steps
 from nottwice.engine.waits import limited, stops
@@ -77,8 +78,6 @@ class GraphCode:
     """The id that the run is bound to. Its version may be another patch than the graph's."""
     code: Mapping[str, NodeCode]
     first_state: Mapping[str, Any]
-    most_nodes: int | None = None
-    """Hand the run back after this many nodes. A fan-out counts as one. None: no limit."""
 
 
 class HandedBack(Exception):
@@ -99,7 +98,7 @@ class Advanced:
     version: int = 0
 
 
-def conduct(opening: ownership.Opening, plan: GraphCode) -> Doing[Advanced]:
+def conduct(opening: Opening, plan: GraphCode) -> Doing[Advanced]:
     """Advance a run as far as possible, and return how it was left.
 
     Durable: the progress of the run, when this returns. An exception of a node is recorded as the
@@ -116,7 +115,7 @@ def conduct(opening: ownership.Opening, plan: GraphCode) -> Doing[Advanced]:
         return Advanced(RunStatus.WAITING, () if left is None else left.waits)
     # In a node nothing is cut short: it might swallow the exception, and continue after a doubt.
     session.ignore_deadline()
-    entered = (yield from limited.enter_run(session)) if session.limits else None
+    entered = (yield from limited.enter_run(session)) if session.host.limits else None
     if isinstance(entered, Wait):
         yield from ownership.wait_for(session, entered)
         return Advanced(RunStatus.WAITING, (entered,))
@@ -249,7 +248,7 @@ class GraphRun:
             moved = diff(self._image["position"], image["position"])
             changed = of_keys({"state": changed, "position": moved})
         alone = not self.position.branches
-        if self.session.cadence.is_on_exit and self.saved is not None:
+        if self.session.opening.cadence.is_on_exit and self.saved is not None:
             if alone and pending.has_checkpoint(self.saved.version):
                 # The previous checkpoint is no longer needed and is replaced. This is not safe
                 # while there are branches: the commit of another branch may be writing the previous
@@ -270,7 +269,7 @@ class GraphRun:
         self._image = image
         pending.add_checkpoint(record, ends=ends)
         # On exit, a pending version may still be replaced, so nothing may build on it.
-        may_pack = not self.session.cadence.is_on_exit and not pending.is_under_way
+        may_pack = not self.session.opening.cadence.is_on_exit and not pending.is_under_way
         packed = pack(self.saved) if may_pack else None
         if packed is not None and pending.rewrite(packed[0]):
             self.saved = packed[1]
@@ -296,7 +295,7 @@ def _visit_all(driven: GraphRun) -> Doing[None]:
     for visited in itertools.count():
         if driven.position.node is None:
             return
-        if visited == driven.plan.most_nodes:
+        if visited == driven.session.opening.most_nodes:
             raise HandedBack(driven.session.run_id)
         yield from _stop_if_told(driven.session)
         if driven.position.branches:
@@ -310,8 +309,9 @@ def _visit_all(driven: GraphRun) -> Doing[None]:
 
 def _stop_if_told(session: Session) -> Doing[None]:
     """Between two nodes: stop if the driver was asked to stop, or if the run was cancelled."""
+    told_to_stop = session.opening.told_to_stop
     try:
-        told = session.told_to_stop()
+        told = told_to_stop is not None and told_to_stop()
     except Exception as error:
         # This says nothing about the run, so it is no failure of the run.
         raise HandedBack(session.run_id) from error

@@ -11,12 +11,15 @@ from typing import Any, Protocol
 
 from nottwice.engine.asks import Ask
 from nottwice.engine.clock import Clock
+from nottwice.model.data.records import frozen_record
 from nottwice.model.policy import ProposedCall
 from nottwice.model.runs.limits import Limit
 from nottwice.model.sealing.keyring import Keyring
+from nottwice.model.tool import Tool
 from nottwice.store.interface import Store
 
 Policy = Callable[[ProposedCall], Any]
+FindTool = Callable[[str], Tool | None]
 FindKeys = Callable[[], Keyring | None]
 
 
@@ -30,26 +33,18 @@ class Driver(Protocol):
         """Answer one ask without blocking the event loop."""
 
 
-class Host(Protocol):
-    """A ledger, or a run of it: everything needed to drive and to open a run."""
+@frozen_record(frozen=True, slots=True, kw_only=True, eq=False)
+class Host:
+    """What a run needs to be opened and driven. Each ledger owns one, and its runs share it."""
 
-    @property
-    def store(self) -> Store: ...
-
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def driver(self) -> Driver: ...
-
-    @property
-    def policies(self) -> tuple[Policy, ...]:
-        """The policies that are asked before every call without a receipt."""
-
-    @property
-    def limits(self) -> tuple[Limit, ...]:
-        """The limits that its runs and their calls keep."""
-
-    @property
-    def keys(self) -> FindKeys:
-        """Where to find the keys that fingerprint secrets."""
+    store: Store
+    clock: Clock
+    driver: Driver
+    keys: FindKeys
+    """Loads the keys that fingerprint secrets."""
+    find_tool: FindTool
+    """Finds a tool that this process declares, by its name."""
+    policies: tuple[Policy, ...] = ()
+    """The policies that are asked before every call without a receipt."""
+    limits: tuple[Limit, ...] = ()
+    """The limits that its runs and their calls keep."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from nottwice.engine import events, said
@@ -18,20 +18,18 @@ from nottwice.engine.doubts import reconcile, restored, tampered
 from nottwice.engine.driven import Driving, Preclaimed, drive_here, stop_driving_here, store_trace
 from nottwice.engine.drivers import drive
 from nottwice.engine.hiding import classify
-from nottwice.engine.host import Host, Policy
+from nottwice.engine.host import Host
+from nottwice.engine.opening import Opening
 from nottwice.engine.plain_version import check_version
-from nottwice.engine.session import FindTool, Hosted, Session
+from nottwice.engine.session import Session
 from nottwice.engine.waits import cancelled, stops
 from nottwice.engine.watch import heed_variable
 from nottwice.errors import LedgerTampered, RunAborted, RunBlocked, RunBusy, UsageError
 from nottwice.model.call import check_id
 from nottwice.model.data.calendar import utc
-from nottwice.model.data.records import frozen_record
 from nottwice.model.failure import Failure, was_interrupted
-from nottwice.model.graphs.graph import Version
 from nottwice.model.review import Review, ReviewStatus
 from nottwice.model.run import (
-    GraphRecord,
     HolderRecord,
     Life,
     RunRecord,
@@ -40,9 +38,8 @@ from nottwice.model.run import (
     Wait,
     plain_input,
 )
-from nottwice.model.runs.labels import NO_LABELS, Labels, check_group
+from nottwice.model.runs.labels import check_group
 from nottwice.model.runs.openings import OpeningEnd
-from nottwice.model.saving.cadence import AT_EFFECTS, Cadence
 from nottwice.store.interface import (
     Blocked,
     Claim,
@@ -61,59 +58,8 @@ DRAIN_SECONDS = 60.0
 _ENDS = (RunStatus.COMPLETED, RunStatus.FAILED)
 
 
-@frozen_record(frozen=True, slots=True, kw_only=True)
-class Opening:
-    """What the caller asks for when it opens a run."""
-
-    host: Host
-    run_id: str
-    find_tool: FindTool
-    lists_tools: bool = False
-    """The code lists all its tools, as an agent does. A tool that is not declared is gone."""
-    wait_seconds: float = 0.0
-    patience_seconds: float = 60.0
-    until: float | None = None
-    """When the host of the caller ends the call. Nothing is waited for beyond this (P304)."""
-    policies: tuple[Policy, ...] | None = None
-    """The policies to ask before every call. None: those of the host."""
-    cadence: Cadence = AT_EFFECTS
-    begins: Beginning | None = None
-    """What a new run of a graph is created with. An existing run keeps what it has."""
-    plain: bool = False
-    """The run is driven by a block of code and not by a graph. A run of a graph is refused, because
-    the end of the block would count as the end of the graph."""
-    version: Version | None = None
-    """The version of that block of code, if it states one."""
-    told_to_stop: Callable[[], bool] | None = None
-    """Asked between two nodes: whether to hand the run back so that another process continues."""
-    bound: str | None = None
-    """The graph that the caller has the code for. A run of another graph is not touched."""
-    joins: bool = False
-    """Parts of a program attach to the run. A doubt about one call is the affair of the part that
-    asks for this call, so it does not keep the others out (P241)."""
-    labels: Labels = NO_LABELS
-    """The tags and the group that the caller gives the run."""
-    claimed: Preclaimed | None = None
-    """The claim of this run, if it was made together with those of others (P308)."""
-    is_single: bool = False
-    """The run consists of one call. Its first commit is also its claim, and the commit of the
-    outcome is also its release (P300)."""
-    as_it_is: bool = False
-    """Keep the status, the failure and the waits of the run, because none of its code will run."""
-
-
 class Rebound(Exception):
     """The run is now bound to another graph. Internal: callers look again."""
-
-
-@frozen_record(frozen=True, slots=True)
-class Beginning:
-    """What a run of a graph begins with."""
-
-    graph: GraphRecord
-    input_json: str
-    parent: RunRecord | None = None
-    origin: str | None = None
 
 
 def claim(opening: Opening) -> Doing[Session]:
@@ -162,7 +108,7 @@ def take(opening: Opening) -> Doing[Session]:
                 _tell_lost(opening.host, run.workflow_id)
                 raise
         return _session(opening, holder, one.found, run, opening.claimed.taken())
-    deadline = opening.host.clock.now() + opening.wait_seconds
+    deadline = opening.host.clock.now() + opening.acquire_seconds
     driving = drive_here(holder, opening.run_id)
     if driving is None:
         # A driver that was ended by an interrupt may still exist as garbage.
@@ -213,7 +159,7 @@ def _claim_in_store(
         now = opening.host.clock.now()
         claimed = _claimed(run, opening, holder, now)
         after = None if run is None else run.epoch
-        graph = opening.begins.graph if run is None and opening.begins is not None else None
+        graph = opening.graph if run is None else None
         traceparent = None
         if events.listeners:
             traceparent = _tell_of_opening(opening, claimed)
@@ -240,19 +186,7 @@ def _session(
     unclaimed: Claim | None = None,
 ) -> Session:
     return Session(
-        host=opening.host,
-        run=claimed,
-        holder=holder,
-        find_tool=opening.find_tool,
-        patience_seconds=opening.patience_seconds,
-        found=found,
-        policies=opening.policies,
-        cadence=opening.cadence,
-        lists_tools=opening.lists_tools,
-        told_to_stop=opening.told_to_stop,
-        joins=opening.joins,
-        driving=driving,
-        hosted=Hosted(opening.until, opening.is_single, unclaimed),
+        opening, run=claimed, holder=holder, found=found, driving=driving, unclaimed=unclaimed
     )
 
 
@@ -305,10 +239,10 @@ def _claimed(
     run: RunRecord | None, opening: Opening, holder: HolderRecord, now: float
 ) -> RunRecord:
     if run is None:
-        begins = opening.begins
-        parent = begins.parent if begins is not None else None
+        parent, graph, input_json = opening.parent, opening.graph, opening.input_json
         labels = opening.labels if parent is None else opening.labels.over(parent.labels)
-        input_json = None if opening.version is None else plain_input(str(opening.version))
+        if opening.version is not None:
+            input_json = plain_input(str(opening.version))
         return RunRecord(
             workflow_id=opening.run_id,
             status=RunStatus.RUNNING,
@@ -317,11 +251,11 @@ def _claimed(
             created_at=now,
             updated_at=now,
             claimed_at=now,
-            graph_id=begins.graph.graph_id if begins is not None else None,
-            input_json=begins.input_json if begins is not None else input_json,
+            graph_id=graph.graph_id if graph is not None else None,
+            input_json=input_json,
             parent_id=parent.workflow_id if parent is not None else None,
             root_id=(parent.root_id or parent.workflow_id) if parent is not None else None,
-            origin=begins.origin if begins is not None else None,
+            origin=opening.origin,
             tags=labels.tags,
             group=labels.group,
         )
@@ -392,7 +326,7 @@ def leave(
         return release(session, error, status=status, failure=failure)
 
     session.close()
-    stragglers = session.in_flight.call_when_idle(lambda: drive(release_now(), session))
+    stragglers = session.in_flight.call_when_idle(lambda: drive(release_now(), session.host))
     if not stragglers:
         yield from release_now()
         return
@@ -420,7 +354,7 @@ def release(
         while (yield from _release_as_it_is(session, error, failure)) is None:
             continue
     except BaseException:
-        _tell_lost(session, session.run_id)
+        _tell_lost(session.host, session.run_id)
         raise
     finally:
         stop_driving_here(session.holder, session.run_id)
@@ -455,7 +389,7 @@ def let_go(session: Session) -> None:
     """Stop driving the run in this process. The ledger already has the rest."""
     session.close()
     stop_driving_here(session.holder, session.run_id)
-    _tell_lost(session, session.run_id)
+    _tell_lost(session.host, session.run_id)
 
 
 def _release(
@@ -564,8 +498,8 @@ def _is_between_turns(session: Session) -> Doing[bool]:
     Parts of a program were attached to it, or a call of such a part is still in doubt: its caller
     has not come back yet. A completed run has no call in doubt.
     """
-    if session.joins or session.run.graph_id is not None:
-        return session.joins
+    if session.opening.joins or session.run.graph_id is not None:
+        return session.opening.joins
     if not session.standing.in_doubt:
         return False
     return bool((yield Read(lambda store: store.calls_in_doubt(session.run_id))))

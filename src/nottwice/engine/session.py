@@ -10,14 +10,14 @@ import contextvars
 import itertools
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from nottwice.engine import events, said
 from nottwice.engine.asks import Ask, Doing, Write
 from nottwice.engine.calls.in_flight import InFlight, InFlightCalls
 from nottwice.engine.hiding import hide
-from nottwice.engine.host import Host, Policy
+from nottwice.engine.opening import Opening
 from nottwice.engine.pending import PendingWrites
 from nottwice.engine.stepping.drift import Drift, StepState
 from nottwice.engine.tools_seen import ToolsMet
@@ -41,9 +41,7 @@ from nottwice.model.run import (
     Standing,
 )
 from nottwice.model.runs.openings import Savings
-from nottwice.model.saving.cadence import AT_EFFECTS, Cadence
 from nottwice.model.sealing.keyring import Key
-from nottwice.model.tool import Tool
 from nottwice.store.interface import (
     CallWrite,
     ChargeWrite,
@@ -56,7 +54,6 @@ from nottwice.store.interface import (
 )
 
 MOST_PENDING = 200
-FindTool = Callable[[str], Tool | None]
 
 
 @frozen_record(frozen=True, slots=True, eq=False)
@@ -78,18 +75,6 @@ current_scope: contextvars.ContextVar[Scope | None] = contextvars.ContextVar(
 current_attempt: contextvars.ContextVar[InFlight | None] = contextvars.ContextVar(
     "nottwice_attempt", default=None
 )
-
-
-@frozen_record(frozen=True, slots=True)
-class Hosted:
-    """What a session must know whose caller is called by a host (P300, P304)."""
-
-    until: float | None = None
-    """When the host ends the caller, who then comes back later. None: there is no such limit."""
-    is_single: bool = False
-    """Whether the run consists of one call, and ends with it."""
-    unclaimed: Claim | None = None
-    """The claim of a new run, if its first commit shall also be its claim."""
 
 
 class AlreadyBegun(Exception):
@@ -116,43 +101,26 @@ class Session:
 
     def __init__(
         self,
+        opening: Opening,
         *,
-        host: Host,
         run: RunRecord,
         holder: HolderRecord,
-        find_tool: FindTool,
-        patience_seconds: float,
         found: RunRecord | None = None,
-        policies: tuple[Policy, ...] | None = None,
-        cadence: Cadence = AT_EFFECTS,
-        lists_tools: bool = False,
-        told_to_stop: Callable[[], bool] | None = None,
-        joins: bool = False,
         driving: object | None = None,
-        hosted: Hosted | None = None,
+        unclaimed: Claim | None = None,
     ) -> None:
-        self.store = host.store
-        self.clock = host.clock
-        self.driver = host.driver
-        self.policies = host.policies if policies is None else policies
-        self.keys = host.keys
-        self.limits = host.limits
+        """``unclaimed``: the claim of a new run, if its first commit shall also be its claim."""
+        self.opening = opening
+        self.host = opening.host
+        self.store, self.clock = self.host.store, self.host.clock
         self.run = run
         self.found = found
         """The run as it was before the claim. None: it did not exist."""
         self.run_id = run.workflow_id
         self.holder = holder
         self.fence = Fence(holder.holder_id, run.epoch)
-        self.find_tool = find_tool
-        self.lists_tools = lists_tools
-        """Whether a tool that is not declared is gone, and not just unknown to this process."""
-        self.patience_seconds = patience_seconds
-        self.cadence = cadence
-        """When pending writes get their own commit."""
-        self.told_to_stop = told_to_stop or _never
-        """Whether the driver wants to hand the run back between two nodes."""
-        self.joins = joins
-        """Whether parts of a program attach to the run and leave it between their turns."""
+        self.until = opening.until
+        """When the host of the caller ends it, as long as that still counts."""
         self.pending = PendingWrites(self._flush_soon)
         self.in_flight = InFlightCalls()
         self.stops = Stops()
@@ -167,13 +135,11 @@ class Session:
         a run that no process has opened before, every call is."""
         self.secret_key: Key | None = None
         """The key of this run, once it was needed; see ``secret_key.py``."""
-        self.tools = ToolsMet(host.store)
+        self.tools = ToolsMet(self.store)
         self.saved = Savings()
         """What this process got from the ledger instead of doing or paying for it again."""
         self._saving = threading.Lock()
-        hosted = hosted or Hosted()
-        self.until, self.is_single = hosted.until, hosted.is_single
-        self._unclaimed = hosted.unclaimed
+        self._unclaimed = unclaimed
         self.closed = False
         self.pid = os.getpid()
         self.thread_id = threading.get_ident()
@@ -202,7 +168,7 @@ class Session:
 
         None: the run has other calls, or the call is not over.
         """
-        if not self.is_single or row.status.in_doubt or row.retry_at is not None:
+        if not self.opening.is_single or row.status.in_doubt or row.retry_at is not None:
             return None
         status = RunStatus.COMPLETED if row.status is CallStatus.DONE else RunStatus.FAILED
         return RunUpdate(status, self.clock.now(), row.failure, release=True)
@@ -316,7 +282,7 @@ class Session:
             self.may_have_reviews = True
         if run is not None and run.release:
             run = replace(run, released_at=self.clock.now(), saved=self.saved)
-        group = self.run.group if self.is_single else None
+        group = self.run.group if self.opening.is_single else None
         if reviews and group is not None:
             reviews = tuple(_of_group(write, group) for write in reviews)
         commit = Commit(
@@ -378,12 +344,12 @@ class Session:
 
         Durable: what was pending, when this returns, if it was written.
         """
-        every = self.cadence.steps
+        every = self.opening.cadence.steps
         if every is not None and next(self._steps_entered) % every == 0 and self.pending:
             yield from self.commit()
 
     def _flush_soon(self) -> None:
-        seconds = self.cadence.waits_seconds
+        seconds = self.opening.cadence.waits_seconds
         if seconds is not None and not self.closed:
             self.clock.later(seconds, self._flush)
 
@@ -404,7 +370,7 @@ class Session:
         try:
             with contextlib.closing(self._commit_pending(Commit(self.run_id, self.fence))) as asks:
                 for ask in asks:
-                    self.driver.answer(ask, self)
+                    self.host.driver.answer(ask, self.host)
         except Exception as error:
             # An overtaken holder gets this error before its next call. Its pending writes are not
             # evidence: they say nothing about the world, and the new holder finds out itself
@@ -444,10 +410,6 @@ def _of_group(write: ReviewWrite, group: str) -> ReviewWrite:
     if write.review.group == group:
         return write
     return ReviewWrite(replace(write.review, group=group), write.after_version)
-
-
-def _never() -> bool:
-    return False
 
 
 def forked(session: Session) -> NotInRun:

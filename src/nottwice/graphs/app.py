@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from nottwice.engine.asks import Doing
 from nottwice.engine.drivers import drive, drive_async
+from nottwice.engine.opening import Opening
 from nottwice.errors import InvalidGraph, UnknownRun, UsageError
 from nottwice.graphs.admins import Admins, read_admins
 from nottwice.graphs.binding import check_against_each_other
@@ -17,8 +19,8 @@ from nottwice.graphs.enqueue import enqueue, enqueue_all
 from nottwice.graphs.outcome import Outcome
 from nottwice.graphs.progress import Progress, progress_of
 from nottwice.graphs.running import (
-    Asked,
     advancing,
+    asked,
     check_no_loop,
     load,
     outcome_of,
@@ -68,7 +70,7 @@ class App:
         self.store = store
         self.admins = read_admins(admins)
         self.notify = notify
-        of_ledger = store.policies if isinstance(store, Ledger) else ()
+        of_ledger = store.host.policies if isinstance(store, Ledger) else ()
         self.policies = joined(of_ledger, read_policies(policy))
         """The policies that are asked before every call, whichever ledger is used."""
         self.limits = tuple(limits)
@@ -120,8 +122,8 @@ class App:
         chosen = self._choose(graph, ledger.store.load_run(run_id), options)
         if isinstance(chosen, RunRecord):
             if chosen.status.is_final:
-                return drive(telling(ledger, self._reader(chosen), chosen), ledger)
-            raise drive(parking(ledger, chosen, self.deployed(chosen)), ledger)
+                return drive(telling(ledger.host, self._reader(chosen), chosen), ledger.host)
+            raise drive(parking(ledger.host, chosen, self.deployed(chosen)), ledger.host)
         return chosen.run(run_id, input, store=ledger, **options)
 
     async def arun(
@@ -130,11 +132,15 @@ class App:
         """Like ``run``, without blocking the event loop."""
         check_not_importing(f"Run {run_id!r} is opened")
         ledger = self.ledger
-        chosen = self._choose(graph, await drive_async(_loading(run_id), ledger), options)
+        chosen = self._choose(graph, await drive_async(_loading(run_id), ledger.host), options)
         if isinstance(chosen, RunRecord):
             if chosen.status.is_final:
-                return await drive_async(telling(ledger, self._reader(chosen), chosen), ledger)
-            raise await drive_async(parking(ledger, chosen, self.deployed(chosen)), ledger)
+                return await drive_async(
+                    telling(ledger.host, self._reader(chosen), chosen), ledger.host
+                )
+            raise await drive_async(
+                parking(ledger.host, chosen, self.deployed(chosen)), ledger.host
+            )
         return await chosen.arun(run_id, input, store=ledger, **options)
 
     def enqueue(
@@ -203,13 +209,9 @@ class App:
         """
         check_not_importing(f"Run {run_id!r} is advanced")
         ledger = self.open_ledger(create=False)
-        made = _asking(ledger, run_id, (most_nodes, told_to_stop, within))
-
-        def ask(graph: Graph[Any]) -> Asked:
-            check_no_loop(graph, "await app.aadvance(...)")
-            return made(graph, acquire_timeout, settle_timeout)
-
-        return drive(self._advancing(ledger, run_id, ask), ledger)
+        opening = asked(ledger.host, run_id, None, acquire_timeout, settle_timeout)
+        opening = _ending(opening, most_nodes, told_to_stop, within)
+        return drive(self._advancing(opening, is_sync=True), opening.host)
 
     async def aadvance(
         self,
@@ -228,12 +230,9 @@ class App:
         """
         check_not_importing(f"Run {run_id!r} is advanced")
         ledger = self.open_ledger(create=False)
-        made = _asking(ledger, run_id, (most_nodes, told_to_stop, within))
-
-        def ask(graph: Graph[Any]) -> Asked:
-            return made(graph, acquire_timeout, settle_timeout)
-
-        return await drive_async(self._advancing(ledger, run_id, ask), ledger)
+        opening = asked(ledger.host, run_id, None, acquire_timeout, settle_timeout)
+        opening = _ending(opening, most_nodes, told_to_stop, within)
+        return await drive_async(self._advancing(opening, is_sync=False), opening.host)
 
     def outcome(self, run_id: str) -> Outcome[Any]:
         """Return how far a run got. Nothing runs, and its version need not be deployed."""
@@ -318,22 +317,23 @@ class App:
             return fitting or run
         return self.newest(name)
 
-    def _advancing(
-        self, ledger: Ledger, run_id: str, ask: Callable[[Graph[Any]], Asked]
-    ) -> Doing[Progress]:
+    def _advancing(self, opening: Opening, *, is_sync: bool) -> Doing[Progress]:
+        host, run_id = opening.host, opening.run_id
         run: RunRecord | None = yield load(run_id)
         if run is None:
             raise UnknownRun(
-                f"There is no run {run_id!r} in {ledger.location}. Nothing was done. Start it: "
+                f"There is no run {run_id!r} in {host.store.location}. Nothing was done. Start it: "
                 f"app.enqueue(graph, {run_id!r}, input)."
             )
         if not run.status.is_final:
             self.check_versions()
             graph = self.fitting(run)
             if graph is None:
-                raise (yield from parking(ledger, run, self.deployed(run)))
-            yield from advancing(ledger, ask(graph))
-        return (yield from progress_of(ledger, run_id))
+                raise (yield from parking(host, run, self.deployed(run)))
+            if is_sync:
+                check_no_loop(graph, "await app.aadvance(...)")
+            yield from advancing(graph, opening)
+        return (yield from progress_of(host, run_id))
 
     def _reader(self, run: RunRecord) -> Graph[Any] | None:
         """Return a graph whose type may hold a run's state: the fitting one, else the newest."""
@@ -343,14 +343,14 @@ class App:
         return fitting or max(versions, key=lambda graph: graph.version, default=None)
 
 
-def _asking(
-    ledger: Ledger,
-    run_id: str,
-    ends: tuple[int | None, Callable[[], bool] | None, Duration | None],
-) -> Callable[[Graph[Any], Duration | None, Duration], Asked]:
-    """Return what asks to advance a run, from this moment on, until one of the ends."""
-    most_nodes, told_to_stop, within = ends
-    most, clock, until = _check_most(most_nodes), ledger.clock, None
+def _ending(
+    opening: Opening,
+    most_nodes: int | None,
+    told_to_stop: Callable[[], bool] | None,
+    within: Duration | None,
+) -> Opening:
+    """Return the opening of a run that is handed back at one of these ends."""
+    clock, until = opening.host.clock, None
     if within is not None:
         until = clock.now() + parse_duration(within, what="within")
 
@@ -358,11 +358,7 @@ def _asking(
         is_over = until is not None and clock.now() >= until
         return is_over or (told_to_stop is not None and told_to_stop())
 
-    def ask(graph: Graph[Any], acquire: Duration | None, settle: Duration) -> Asked:
-        ways: dict[str, Any] = {"told_to_stop": told, "most_nodes": most, "until": until}
-        return Asked(graph, run_id, None, acquire, settle, **ways)
-
-    return ask
+    return replace(opening, most_nodes=_check_most(most_nodes), told_to_stop=told, until=until)
 
 
 def _check_most(nodes: int | None) -> int | None:

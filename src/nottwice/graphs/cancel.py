@@ -12,10 +12,10 @@ from nottwice.engine import ownership
 from nottwice.engine.asks import Doing, Read, Write
 from nottwice.engine.drivers import drive
 from nottwice.engine.host import Host
+from nottwice.engine.opening import Opening
 from nottwice.engine.session import Session
 from nottwice.engine.waits.cancelled import left_word
 from nottwice.errors import RunAborted, RunBusy, UnknownRun, UsageError
-from nottwice.guard import registry
 from nottwice.guard.ledger import Ledger
 from nottwice.model import values
 from nottwice.model.call import check_id
@@ -39,12 +39,12 @@ def cancel(ledger: Ledger, run_id: str, *, by: str, why: str) -> bool:
         raise UnknownRun(f"There is no run {run_id!r} in {ledger.location}. Nothing was done.")
     if known.status.is_final:
         raise UsageError(f"Run {run_id!r} is already {known.status.value}. Nothing was done.")
-    return drive(cancelling(ledger, run_id, by=by, why=why), ledger)
+    return drive(cancelling(ledger.host, run_id, by=by, why=why), ledger.host)
 
 
 def cancelling(host: Host, run_id: str, *, by: str, why: str) -> Doing[bool]:
     """Like ``cancel``, as a generator for the driver."""
-    opening = ownership.Opening(host=host, run_id=run_id, find_tool=registry.find_tool)
+    opening = Opening(host=host, run_id=run_id)
     now = host.clock.now()
     entry = AuditEntry(run_id, now, by, "cancel", f"run {run_id}", why)
     try:

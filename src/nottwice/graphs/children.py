@@ -20,6 +20,7 @@ from nottwice.engine.calls.alone import enter_alone
 from nottwice.engine.calls.in_flight import InFlight
 from nottwice.engine.doubts import reconcile
 from nottwice.engine.drivers import drive, drive_async
+from nottwice.engine.opening import Opening
 from nottwice.engine.session import Scope, current_attempt
 from nottwice.engine.stepping import steps
 from nottwice.errors import (
@@ -31,7 +32,7 @@ from nottwice.errors import (
 )
 from nottwice.graphs.declare import Graph
 from nottwice.graphs.outcome import Outcome, plain_outcome
-from nottwice.graphs.running import Asked, Runnable, check_no_loop, fits, load, running
+from nottwice.graphs.running import Runnable, check_no_loop, fits, load, running
 from nottwice.graphs.undeployed import parking
 from nottwice.guard.scopes import scope_of
 from nottwice.model import values
@@ -65,7 +66,7 @@ def spawn(
     scope = scope_of("nt.spawn")
     _check_graph(graph, "nt.spawn")
     check_no_loop(graph, "await nt.aspawn(graph, ...)")
-    return drive(spawning(scope, graph, input, label, check=check), scope.session)
+    return drive(spawning(scope, graph, input, label, check=check), scope.session.host)
 
 
 async def aspawn(
@@ -74,7 +75,7 @@ async def aspawn(
     """Like ``spawn``, without blocking the event loop."""
     scope = scope_of("nt.aspawn")
     _check_graph(graph, "nt.aspawn")
-    return await drive_async(spawning(scope, graph, input, label, check=check), scope.session)
+    return await drive_async(spawning(scope, graph, input, label, check=check), scope.session.host)
 
 
 def _check_graph(given: object, name: str) -> None:
@@ -104,12 +105,12 @@ def spawning(
     session = scope.session
     identity, args = _identify(scope, graph, given, label)
     mine = yield from enter_alone(session, identity, current_attempt.get())
-    asked = Asked(
-        graph,
-        child_run_id(session.run_id, identity),
-        given,
+    opening = Opening(
+        host=session.host,
+        run_id=child_run_id(session.run_id, identity),
+        input=given,
         parent=session.run,
-        told_to_stop=session.told_to_stop,
+        told_to_stop=session.opening.told_to_stop,
     )
     try:
         return (
@@ -117,7 +118,8 @@ def spawning(
                 scope,
                 mine,
                 args,
-                asked,
+                graph,
+                opening,
                 check=check,
                 keeps_outage=keeps_outage,
                 restarts=restarts,
@@ -131,13 +133,14 @@ def _run_child(
     scope: Scope,
     mine: InFlight,
     args: str,
-    asked: Asked,
+    graph: Graph[Any],
+    opening: Opening,
     *,
     check: bool,
     keeps_outage: bool,
     restarts: bool,
 ) -> Doing[Outcome[Any]]:
-    session, graph, child_id = scope.session, asked.graph, asked.run_id
+    session, child_id = scope.session, opening.run_id
     identity = mine.identity
     row = session.pending.find_call(identity)
     if row is None:
@@ -153,13 +156,13 @@ def _run_child(
             session.stops.lift(identity)
             return _failed(known)
     error: Exception | None = None
-    asked = yield from _as_bound(asked)
+    bound = yield from _as_bound(graph, child_id)
     try:
-        outcome = yield from running(session, asked)
+        outcome = yield from running(bound, opening)
     except RunBusy as busy:
         raise _stopped(scope, identity, child_id) from busy
     except WorkflowVersionMismatch as mismatch:
-        yield from _park(scope, asked)
+        yield from _park(scope, bound, child_id)
         raise _stopped(scope, identity, child_id) from mismatch
     except Exception as failed:
         if is_ledger_trouble(failed):
@@ -180,28 +183,28 @@ def _run_child(
     if error is not None and not keeps_outage and may_be_resumed(outcome.failure):
         # Not recorded either: the outage may be over when the child is spawned again.
         return outcome
-    row = _row(scope, asked.graph, mine, args, outcome)
+    row = _row(scope, bound, mine, args, outcome)
     session.pending.add_call(CallWrite(row))
     yield from session.flush_if_heavy()
     return _recorded(graph, row, check=check)
 
 
-def _as_bound(asked: Asked) -> Doing[Asked]:
-    """Use the version that the child is bound to, if it is deployed too."""
-    graph, child = asked.graph, (yield load(asked.run_id))
+def _as_bound(graph: Runnable, child_id: str) -> Doing[Runnable]:
+    """Return the version that the child is bound to, if it is deployed too."""
+    child = yield load(child_id)
     if child is None or child.graph_id is None or child.status.is_final or fits(graph, child):
-        return asked
+        return graph
     versions = [one for one in graph.beside if one.name == graph.name and fits(one, child)]
-    return replace(asked, graph=max(versions, key=lambda one: one.version, default=graph))
+    return max(versions, key=lambda one: one.version, default=graph)
 
 
-def _park(scope: Scope, asked: Asked) -> Doing[None]:
+def _park(scope: Scope, graph: Runnable, child_id: str) -> Doing[None]:
     """Open a review for a child that no deployed version can resume. Its parent waits for it."""
-    child = yield load(asked.run_id)
+    child = yield load(child_id)
     if child is not None and child.graph_id is not None:
-        deployed = {one.id for one in (*asked.graph.beside, asked.graph)}
-        same = [one for one in sorted(deployed) if split_graph_id(one)[0] == asked.graph.name]
-        yield from parking(scope.session, child, same)
+        deployed = {one.id for one in (*graph.beside, graph)}
+        same = [one for one in sorted(deployed) if split_graph_id(one)[0] == graph.name]
+        yield from parking(scope.session.host, child, same)
 
 
 def lost_child(scope: Scope, identity: CallIdentity, child: RunRecord) -> Doing[RunRecord]:
@@ -210,7 +213,7 @@ def lost_child(scope: Scope, identity: CallIdentity, child: RunRecord) -> Doing[
     ``identity``: the call that spawned it. Durable: the review that tells people of it, or that it
     is aborted because a person decided so, when it returns or raises.
     """
-    yield from parking(scope.session, child, ())
+    yield from parking(scope.session.host, child, ())
     now: RunRecord | None = yield load(child.workflow_id)
     if now is None or not (now.status.is_final or now.status is RunStatus.FAILED):
         raise _stopped(scope, identity, child.workflow_id)

@@ -224,10 +224,9 @@ class Graph(Generic[S]):
         """
         check_not_importing(f"Run {run_id!r} is opened")
         labels = read_labels(tags, group, what=f"Run {run_id!r}")
-        asked = running.Asked(
-            self, run_id, input, acquire_timeout, settle_timeout, wait, labels=labels
-        )
-        return running.run(ledger_of(store), asked)
+        times = acquire_timeout, settle_timeout, wait
+        opening = running.asked(ledger_of(store).host, run_id, input, *times, labels=labels)
+        return running.run(self, opening)
 
     @shows_one_frame
     async def arun(
@@ -245,10 +244,9 @@ class Graph(Generic[S]):
         """Like ``run``, without blocking the event loop. Sync nodes run in threads."""
         check_not_importing(f"Run {run_id!r} is opened")
         labels = read_labels(tags, group, what=f"Run {run_id!r}")
-        asked = running.Asked(
-            self, run_id, input, acquire_timeout, settle_timeout, wait, labels=labels
-        )
-        return await running.arun(ledger_of(store), asked)
+        times = acquire_timeout, settle_timeout, wait
+        opening = running.asked(ledger_of(store).host, run_id, input, *times, labels=labels)
+        return await running.arun(self, opening)
 
     def outcome(self, run_id: str, *, store: AnyStore = None) -> Outcome[S]:
         """Return how far a run got, without running anything."""

@@ -14,11 +14,11 @@ from typing import Any
 
 from nottwice.engine import events, ownership
 from nottwice.engine.drivers import drive
+from nottwice.engine.opening import Opening
 from nottwice.engine.traces import traceparent
 from nottwice.errors import RunBusy, UsageError
 from nottwice.graphs.binding import check_unchanged
 from nottwice.graphs.running import Runnable
-from nottwice.guard import registry
 from nottwice.guard.ledger import Ledger
 from nottwice.model import values
 from nottwice.model.call import check_id
@@ -157,13 +157,13 @@ def _requeue(ledger: Ledger, known: RunRecord) -> bool:
     """
     if known.status is not RunStatus.FAILED:
         return False
-    opening = ownership.Opening(host=ledger, run_id=known.workflow_id, find_tool=registry.find_tool)
+    opening = Opening(host=ledger.host, run_id=known.workflow_id)
     try:
-        session = drive(ownership.take(opening), ledger)
+        session = drive(ownership.take(opening), ledger.host)
     except RunBusy:
         # Another process is already trying it again.
         return False
-    drive(ownership.release(session, None, status=RunStatus.RUNNING), ledger)
+    drive(ownership.release(session, None, status=RunStatus.RUNNING), ledger.host)
     return True
 
 

@@ -14,11 +14,11 @@ from typing import Any
 from nottwice.engine import ownership
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.drivers import drive
+from nottwice.engine.opening import Opening
 from nottwice.engine.session import Session
 from nottwice.errors import UnknownRun, UsageError
 from nottwice.graphs.running import Runnable, check_bound
 from nottwice.graphs.state import Go
-from nottwice.guard import registry
 from nottwice.guard.ledger import Ledger
 from nottwice.model.call import CallRow, check_id
 from nottwice.model.run import GraphRecord, RunRecord, RunStatus
@@ -62,7 +62,7 @@ def fork(
             key: [*image["state"].get(key, ()), *ending.additions[key]] for key in ending.additions
         }
         image = {**image, "state": {**image["state"], **ending.changes, **added}}
-    drive(_fork(ledger, graph, origin, to, image), ledger)
+    drive(_fork(ledger, graph, origin, to, image), ledger.host)
 
 
 def _origin(store: Store, graph: Runnable, run_id: str, to: str) -> RunRecord:
@@ -79,16 +79,13 @@ def _origin(store: Store, graph: Runnable, run_id: str, to: str) -> RunRecord:
 
 def _fork(ledger: Ledger, graph: Runnable, origin: RunRecord, to: str, image: Any) -> Doing[None]:
     now = ledger.clock.now()
-    opening = ownership.Opening(
-        host=ledger,
+    opening = Opening(
+        host=ledger.host,
         run_id=to,
-        find_tool=registry.find_tool,
         labels=origin.labels,
-        begins=ownership.Beginning(
-            GraphRecord(origin.graph_id or graph.id, graph.record_json, now),
-            origin.input_json or "{}",
-            origin=origin.workflow_id,
-        ),
+        graph=GraphRecord(origin.graph_id or graph.id, graph.record_json, now),
+        input_json=origin.input_json or "{}",
+        origin=origin.workflow_id,
     )
     rows: list[CallRow] = yield Read(lambda store: store.calls(origin.workflow_id))
     _check_certain(rows)

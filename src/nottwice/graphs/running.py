@@ -5,15 +5,17 @@ Only resuming needs code that fits the run. Any version, or none, can report how
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from nottwice.engine import ownership
 from nottwice.engine.advance import Advanced, GraphCode, NodeCode, conduct
 from nottwice.engine.asks import Doing, Pause, Read
-from nottwice.engine.driven import Preclaimed, give_back
+from nottwice.engine.driven import give_back
 from nottwice.engine.drivers import drive, drive_async, loop_is_running
 from nottwice.engine.host import Host
+from nottwice.engine.opening import Opening
 from nottwice.errors import (
     LedgerTampered,
     UnknownRun,
@@ -27,8 +29,6 @@ from nottwice.graphs.readiness import can_go_on, is_ready
 from nottwice.graphs.recorded import recorded_definition
 from nottwice.graphs.state import StateType
 from nottwice.graphs.undeployed import version_mismatch
-from nottwice.guard import registry
-from nottwice.guard.ledger import Ledger
 from nottwice.model import values
 from nottwice.model.call import check_id
 from nottwice.model.data.records import frozen_record
@@ -64,41 +64,37 @@ class Runnable(Printed, Protocol):
     def definition(self) -> GraphDefinition: ...
 
 
-@frozen_record(frozen=True, slots=True)
-class Asked:
-    """A request to run a graph."""
-
-    graph: Runnable
-    run_id: str
-    input: Any
-    acquire_timeout: Duration | None = None
-    settle_timeout: Duration = "60s"
-    wait: Duration | None = None
-    parent: RunRecord | None = None
-    told_to_stop: Callable[[], bool] | None = None
-    """Whether to release the run at the end of the current node."""
-    most_nodes: int | None = None
-    """Release the run after this many nodes."""
-    until: float | None = None
-    """When the caller wants the run back. Opening it waits for nothing beyond this (P304)."""
-    labels: Labels = NO_LABELS
-    """The tags and the group that the caller gives the run."""
-    claimed: Preclaimed | None = None
-    """The claim of the run, if it was made together with those of others (P308)."""
-
-    def acquire_seconds(self) -> float:
-        return timeout_seconds(self.acquire_timeout, what="acquire_timeout")
+def asked(
+    host: Host,
+    run_id: str,
+    input: Any,
+    acquire_timeout: Duration | None,
+    settle_timeout: Duration,
+    wait: Duration | None = None,
+    *,
+    labels: Labels = NO_LABELS,
+) -> Opening:
+    """Return what the caller of a graph asks for, with its times checked."""
+    return Opening(
+        host=host,
+        run_id=check_id(run_id, what="The run id"),
+        input=input,
+        acquire_seconds=timeout_seconds(acquire_timeout, what="acquire_timeout"),
+        settle_seconds=parse_duration(settle_timeout, what="settle_timeout"),
+        wait_seconds=timeout_seconds(wait, what="wait"),
+        labels=labels,
+    )
 
 
-def run(ledger: Ledger, asked: Asked) -> Outcome[Any]:
+def run(graph: Runnable, opening: Opening) -> Outcome[Any]:
     """Advance a run in this thread until it is finished or waits."""
-    check_no_loop(asked.graph, "await graph.arun(...)")
-    return drive(running(ledger, asked), ledger)
+    check_no_loop(graph, "await graph.arun(...)")
+    return drive(running(graph, opening), opening.host)
 
 
-async def arun(ledger: Ledger, asked: Asked) -> Outcome[Any]:
+async def arun(graph: Runnable, opening: Opening) -> Outcome[Any]:
     """Like ``run``, without blocking the event loop."""
-    return await drive_async(running(ledger, asked), ledger)
+    return await drive_async(running(graph, opening), opening.host)
 
 
 def check_no_loop(graph: Runnable, instead: str) -> None:
@@ -110,25 +106,25 @@ def check_no_loop(graph: Runnable, instead: str) -> None:
         )
 
 
-def running(host: Host, asked: Asked) -> Doing[Outcome[Any]]:
+def running(graph: Runnable, opening: Opening) -> Doing[Outcome[Any]]:
     """Like ``run``, as a generator. The code that drives it drives the run."""
-    clock, graph = host.clock, asked.graph
-    run_id = check_id(asked.run_id, what="The run id")
-    deadline = clock.now() + timeout_seconds(asked.wait, what="wait")
+    host, run_id = opening.host, opening.run_id
+    clock = host.clock
+    deadline = clock.now() + opening.wait_seconds
     check_policed(host.policies, graph, run_id)
     while True:
         known: RunRecord | None = yield load(run_id)
         if known is not None:
-            check_group(run_id, known.group, asked.labels.group)
+            check_group(run_id, known.group, opening.labels.group)
         if known is not None and is_over_elsewhere(graph, known):
             return (yield from telling(host, graph, known))
-        begins = yield from beginning(asked, known, now=clock.now())
+        begins = yield from beginning(graph, opening, known)
         if known is not None and known.status.is_final:
             return (yield from telling(host, graph, known))
         yield Read(lambda store: check_unchanged(store, graph))
         was_ready = known is not None and (yield _can_go_on(known, clock.now()))
         try:
-            left = yield from _advance(host, asked, known, begins)
+            left = yield from _advance(graph, begins, known)
         except ownership.Rebound:
             # It was migrated, or started by another version, since it was loaded. Load it again.
             continue
@@ -182,29 +178,30 @@ def _is_ready(run_id: str, now: float) -> Read:
     return Read(lambda store: is_ready(store, run_id, now=now))
 
 
-def advancing(host: Host, asked: Asked) -> Doing[Advanced]:
+def advancing(graph: Runnable, opening: Opening) -> Doing[Advanced]:
     """Advance an existing run as far as possible now, and return only how it was left.
 
     For workers and other schedulers, which advance many runs and need no outcomes.
     """
-    claimed = asked.claimed
+    claimed = opening.claimed
     if claimed is None:
-        return (yield from _advancing(host, asked))
+        return (yield from _advancing(graph, opening))
     try:
-        left = yield from _advancing(host, asked)
+        left = yield from _advancing(graph, opening)
     except GeneratorExit:
         raise
     except BaseException:
         if not claimed.is_taken:
             # Whatever kept the driver from starting: nothing was done, so another may.
-            yield from give_back(host, claimed.one)
+            yield from give_back(opening.host, claimed.one)
         raise
     return left
 
 
-def _advancing(host: Host, asked: Asked) -> Doing[Advanced]:
-    run_id, where, claimed = asked.run_id, host.store.location, asked.claimed
-    check_policed(host.policies, asked.graph, run_id)
+def _advancing(graph: Runnable, opening: Opening) -> Doing[Advanced]:
+    host, run_id, claimed = opening.host, opening.run_id, opening.claimed
+    where = host.store.location
+    check_policed(host.policies, graph, run_id)
     while True:
         known: RunRecord | None = claimed.one.found if claimed else (yield load(run_id))
         if known is None:
@@ -213,10 +210,10 @@ def _advancing(host: Host, asked: Asked) -> Doing[Advanced]:
             yield from _abort_children(host, run_id)
         if known.status in (RunStatus.COMPLETED, RunStatus.ABORTED):
             return Advanced(known.status)
-        begins = yield from beginning(asked, known, now=host.clock.now())
-        yield Read(lambda store: check_unchanged(store, asked.graph))
+        begins = yield from beginning(graph, opening, known)
+        yield Read(lambda store: check_unchanged(store, graph))
         try:
-            left = yield from _advance(host, asked, known, begins)
+            left = yield from _advance(graph, begins, known)
         except ownership.Rebound:
             continue
         if left.status is RunStatus.ABORTED:
@@ -224,40 +221,29 @@ def _advancing(host: Host, asked: Asked) -> Doing[Advanced]:
         return left
 
 
-def _advance(
-    host: Host, asked: Asked, known: RunRecord | None, begins: ownership.Beginning
-) -> Doing[Advanced]:
+def _advance(graph: Runnable, opening: Opening, known: RunRecord | None) -> Doing[Advanced]:
     """Drive the run as far as possible now."""
-    graph = asked.graph
+    host, until = opening.host, opening.until
     if known is not None and known.origin is not None:
         yield _check_whole(known)
     bound = known.graph_id if known is not None and known.graph_id else graph.id
     policies = yield from policies_of(host.policies, graph, known)
-    acquire = asked.acquire_seconds()
-    if asked.until is not None:
-        acquire = min(acquire, asked.until - host.clock.now())
-    opening = ownership.Opening(
-        host=host,
-        run_id=asked.run_id,
-        find_tool=registry.find_tool,
-        lists_tools=graph.converses,
-        wait_seconds=acquire,
-        patience_seconds=parse_duration(asked.settle_timeout, what="settle_timeout"),
-        until=asked.until,
-        policies=policies,
-        cadence=graph.cadence,
-        begins=begins,
-        bound=bound,
-        told_to_stop=asked.told_to_stop,
-        labels=asked.labels,
-        claimed=asked.claimed,
-    )
+    acquire = opening.acquire_seconds
+    if until is not None:
+        acquire = min(acquire, until - host.clock.now())
     plan = GraphCode(
         graph=graph.definition(),
         graph_id=bound,
         code=graph.code,
-        first_state=values.decode_object(begins.input_json),
-        most_nodes=asked.most_nodes,
+        first_state=values.decode_object(opening.input_json or "{}"),
+    )
+    opening = replace(
+        opening,
+        host=replace(host, policies=policies),
+        acquire_seconds=acquire,
+        lists_tools=graph.converses,
+        cadence=graph.cadence,
+        bound=bound,
     )
     return (yield from conduct(opening, plan))
 
@@ -267,30 +253,29 @@ def _abort_children(host: Host, run_id: str) -> Doing[None]:
 
 
 def beginning(
-    asked: Asked, known: RunRecord | None, *, now: float, moves: bool = False
-) -> Doing[ownership.Beginning]:
-    """Return what the run starts with, checked against the recorded input if the run exists.
+    graph: Runnable, opening: Opening, known: RunRecord | None, *, moves: bool = False
+) -> Doing[Opening]:
+    """Return the opening with what the run starts with. The input of a run that exists is checked.
 
     ``moves``: the run is bound to another version now and will be bound to this one.
     """
-    graph = asked.graph
-    record = GraphRecord(graph.id, graph.record_json, now)
+    record = GraphRecord(graph.id, graph.record_json, opening.host.clock.now())
     if known is None:
-        first = graph.state.first(asked.input)
-        return ownership.Beginning(record, values.encode(first), asked.parent)
+        first = graph.state.first(opening.input)
+        return replace(opening, graph=record, input_json=values.encode(first))
     check_not_removed(known)
     if not moves:
         yield Read(lambda store: check_bound(store, graph, known))
     input_json = known.given_input()
-    if asked.input is not None:
-        same = graph.state.began_with(values.decode_object(input_json), asked.input)
+    if opening.input is not None:
+        same = graph.state.began_with(values.decode_object(input_json), opening.input)
         # The input of another version cannot be compared with the state of this one.
-        if not same and not (yield _was_migrated(asked.run_id)):
+        if not same and not (yield _was_migrated(opening.run_id)):
             raise UsageError(
-                f"Run {asked.run_id!r} was started with another input. Nothing was done. Omit "
+                f"Run {opening.run_id!r} was started with another input. Nothing was done. Omit "
                 "the input to resume it, or start a run with another id."
             )
-    return ownership.Beginning(record, input_json, asked.parent)
+    return replace(opening, graph=record, input_json=input_json)
 
 
 def _was_migrated(run_id: str) -> Read:

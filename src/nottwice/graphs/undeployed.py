@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from nottwice.engine import ownership
 from nottwice.engine.asks import Doing, Read, Write
 from nottwice.engine.host import Host
+from nottwice.engine.opening import Opening
 from nottwice.errors import (
     LedgerCorrupt,
     NottwiceError,
@@ -22,7 +23,6 @@ from nottwice.errors import (
 )
 from nottwice.graphs.cancel import cancel_children
 from nottwice.graphs.recorded import recorded_definition, recorded_fingerprint
-from nottwice.guard import registry
 from nottwice.model import values
 from nottwice.model.call import FIRST_CHECKPOINT, ROOT_NODE, CallIdentity
 from nottwice.model.graphs.graph import split_graph_id
@@ -139,7 +139,7 @@ def parking(host: Host, run: RunRecord, deployed: Sequence[str]) -> Doing[Nottwi
 def _abort(host: Host, run: RunRecord, review: Review) -> Doing[NottwiceError | None]:
     # Abort is the only decision that this kind of review allows.
     assert review.decision is not None
-    opening = ownership.Opening(host=host, run_id=run.workflow_id, find_tool=registry.find_tool)
+    opening = Opening(host=host, run_id=run.workflow_id)
     try:
         session = yield from ownership.claim(opening)
     except RunAborted as aborted:

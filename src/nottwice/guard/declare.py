@@ -383,7 +383,7 @@ def _sync_twin(function: Callable[..., Any], requests: Requests) -> Any:
             except UsageError as error:
                 raise without_our_frames(error) from None
             try:
-                made = drive(perform(request, current_attempt.get()), request.scope.session)
+                made = drive(perform(request, current_attempt.get()), request.scope.session.host)
             except RunBlocked as error:
                 raise without_our_frames(error) from error.__cause__
             if not made.replayed:
@@ -420,7 +420,7 @@ async def call_async(request: Request) -> Receipt[Any]:
     parent = current_attempt.get()
     session = request.scope.session
     loop = asyncio.get_running_loop()
-    task = loop.create_task(drive_async(perform(request, parent), session))
+    task = loop.create_task(drive_async(perform(request, parent), session.host))
     session.in_flight.keep(task)
     over: asyncio.Future[None] = loop.create_future()
 

@@ -22,9 +22,9 @@ from nottwice.model.tool import Duration, parse_duration, timeout_seconds
 from nottwice.store.interface import Store
 
 if TYPE_CHECKING:
-    from nottwice.guard.attached.calling import AnyTool, CallResult
+    from nottwice.engine.opening import Opening
+    from nottwice.guard.attached.calling import AnyTool, CallResult, ModelCall
     from nottwice.guard.attached.spec import Body
-    from nottwice.guard.once import Once
 
 NoticeKind = Literal[
     "review_opened", "review_decided", "review_old", "run_ready", "run_over", "run_failed"
@@ -74,7 +74,10 @@ class _Ledger(Protocol):
     @property
     def clock(self) -> Clock: ...
 
-    def with_policies(self, policies: tuple[Policy, ...]) -> Host: ...
+    @property
+    def host(self) -> Host: ...
+
+    def with_policies(self, policies: tuple[Policy, ...]) -> _Ledger: ...
 
 
 class Hosting:
@@ -109,7 +112,9 @@ class Hosting:
         from nottwice.guard.once import once
 
         times = acquire_timeout, settle_timeout, within
-        return once(self._wanted((group, name), (tool, arguments, body, retry, ask), times, policy))
+        return once(
+            *self._wanted((group, name), (tool, arguments, body, retry, ask), times, policy)
+        )
 
     async def aonce(
         self,
@@ -135,7 +140,7 @@ class Hosting:
 
         times = acquire_timeout, settle_timeout, within
         wanted = self._wanted((group, name), (tool, arguments, body, retry, ask), times, policy)
-        return await once_async(wanted)
+        return await once_async(*wanted)
 
     def notices(
         self, *, since: float = 0.0, run_id: str | None = None, kind: NoticeKind | None = None
@@ -214,22 +219,21 @@ class Hosting:
         call: tuple[Any, Mapping[str, Any] | None, Any, bool | None, str | None],
         times: tuple[Duration | None, Duration, Duration | None],
         policy: Policies,
-    ) -> Once:
+    ) -> tuple[Opening, ModelCall]:
         from nottwice.guard.attached.calling import ModelCall
-        from nottwice.guard.once import Once, check_effect
+        from nottwice.guard.once import check_effect, opening_of
 
         tool, arguments, body, retry, ask = call
         acquire, settle, within = times
         check_effect(tool)
-        return Once(
-            host=self._as_ledger().with_policies(read_policies(policy)),
-            group=place[0],
-            name=place[1],
-            call=ModelCall(tool, arguments or {}, body, None, None, retry, ask, alone=True),
-            wait_seconds=timeout_seconds(acquire, what="acquire_timeout"),
-            patience_seconds=parse_duration(settle, what="settle_timeout"),
+        opening = opening_of(
+            self._as_ledger().with_policies(read_policies(policy)).host,
+            place,
+            acquire_seconds=timeout_seconds(acquire, what="acquire_timeout"),
+            settle_seconds=parse_duration(settle, what="settle_timeout"),
             within_seconds=None if within is None else parse_duration(within, what="within"),
         )
+        return opening, ModelCall(tool, arguments or {}, body, None, None, retry, ask, alone=True)
 
 
 def _check_kind(kind: str) -> None:

@@ -12,18 +12,20 @@ import os
 import re
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from nottwice.engine.clock import Clock, SystemClock
 from nottwice.engine.drivers import USUAL
 from nottwice.engine.events import Event, Listener, listen
-from nottwice.engine.host import Driver, FindKeys, Policy
+from nottwice.engine.host import Driver, Host, Policy
 from nottwice.errors import StoreError, UnknownRun, UsageError
 from nottwice.guard.attached import joining
 from nottwice.guard.check.importing import check_not_importing
 from nottwice.guard.frames import shows_one_frame
 from nottwice.guard.hosting import Hosting
+from nottwice.guard.registry import find_tool
 from nottwice.guard.run import Run
 from nottwice.guard.sending import tell
 from nottwice.guard.settings.keyring import KeySource, find_keyring
@@ -96,50 +98,39 @@ class Ledger(Hosting):
         driver: Driver = USUAL,
         notify: NotifySource = None,
     ) -> None:
-        self._clock = clock or SystemClock()
-        self._store = _opened(store, now=self._clock.now, create=create, key=key)
-        self._driver = driver
-        self.policies = read_policies(policy)
-        """The policies that are asked before every call of its runs (L9)."""
-        self.limits: tuple[Limit, ...] = ()
-        """The limits that its runs and their calls keep; see ``nt.App``."""
-        self._key = key
-        self._keys_of: Ledger | None = None
-        """The ledger that finds the keys, if this one is only a copy with other policies."""
-        self.notify = find_notify(notify, self._store, self._clock)
+        clock = clock or SystemClock()
+        opened = _opened(store, now=clock.now, create=create, key=key)
+        self._host = Host(
+            store=opened,
+            clock=clock,
+            driver=driver,
+            keys=functools.cache(lambda: find_keyring(key)),
+            find_tool=find_tool,
+            policies=read_policies(policy),
+        )
+        self.notify = find_notify(notify, opened, clock)
         """Who is told of what happens in it, and how; None if no one is."""
+
+    @property
+    def host(self) -> Host:
+        """What its runs are opened and driven with."""
+        stand_in = current_stand_in()
+        return self._host if stand_in is None else stand_in.host(self._host)
 
     @property
     def store(self) -> Store:
         """Where its runs are recorded."""
-        stand_in = current_stand_in()
-        return self._store if stand_in is None else stand_in.store(self._store)
+        return self.host.store
 
     @property
     def clock(self) -> Clock:
         """The clock that its runs use."""
-        stand_in = current_stand_in()
-        return self._clock if stand_in is None else stand_in.clock(self._clock)
+        return self.host.clock
 
     @property
-    def driver(self) -> Driver:
-        """The driver that carries out what its runs ask for."""
-        stand_in = current_stand_in()
-        return self._driver if stand_in is None else stand_in.driver(self._driver)
-
-    @functools.cached_property
     def keyring(self) -> Keyring | None:
         """The keys of this ledger, loaded when they are first needed; None: there are none."""
-        return find_keyring(self._key) if self._keys_of is None else self._keys_of.keyring
-
-    @property
-    def keys(self) -> FindKeys:
-        """The function that loads the keys, for code that may not need them."""
-        stand_in = current_stand_in()
-        return self._find_keys if stand_in is None else stand_in.keys(self._find_keys)
-
-    def _find_keys(self) -> Keyring | None:
-        return self.keyring
+        return self._host.keys()
 
     @property
     def location(self) -> str:
@@ -165,10 +156,10 @@ class Ledger(Hosting):
         """
         check_not_importing(f"Run {run_id!r} is opened")
         return Run(
-            self.with_policies(read_policies(policy)),
+            self.with_policies(read_policies(policy)).host,
             run_id,
-            wait_seconds=timeout_seconds(acquire_timeout, what="acquire_timeout"),
-            patience_seconds=parse_duration(settle_timeout, what="settle_timeout"),
+            acquire_seconds=timeout_seconds(acquire_timeout, what="acquire_timeout"),
+            settle_seconds=parse_duration(settle_timeout, what="settle_timeout"),
             version=None if version is None else parse_version(version, what=f"Run {run_id!r}"),
             cadence=_cadence(run_id, checkpoints),
             labels=read_labels(tags, group, what=f"Run {run_id!r}"),
@@ -189,37 +180,28 @@ class Ledger(Hosting):
         # Imported here: a command that only reads does without what converts values (P226).
         from nottwice.guard.attached.handle import attached
 
-        host = self.with_policies(read_policies(policy))
-        wait_seconds = timeout_seconds(acquire_timeout, what="acquire_timeout")
-        patience_seconds = parse_duration(settle_timeout, what="settle_timeout")
-        return attached(host, run_id, wait_seconds, patience_seconds)
+        host = self.with_policies(read_policies(policy)).host
+        acquire_seconds = timeout_seconds(acquire_timeout, what="acquire_timeout")
+        settle_seconds = parse_duration(settle_timeout, what="settle_timeout")
+        return attached(host, run_id, acquire_seconds, settle_seconds)
 
     def with_policies(self, policies: tuple[Policy, ...]) -> Ledger:
         """Return the same ledger with these policies in addition."""
-        asked = joined(self.policies, policies)
-        if asked == self.policies:
-            return self
-        made = self._copied()
-        made.policies = asked
-        return made
+        asked = joined(self._host.policies, policies)
+        return self if asked == self._host.policies else self._with(policies=asked)
 
     def with_limits(self, limits: tuple[Limit, ...]) -> Ledger:
         """Return the same ledger with these limits in addition."""
-        if set(limits) <= set(self.limits):
-            return self
-        made = self._copied()
-        made.limits = (*self.limits, *(one for one in limits if one not in self.limits))
-        return made
+        new = tuple(one for one in limits if one not in self._host.limits)
+        return self._with(limits=(*self._host.limits, *new)) if new else self
 
     def with_clock(self, clock: Clock) -> Ledger:
         """Return the same ledger with another clock for its runs."""
-        made = self._copied()
-        made._clock = clock
-        return made
+        return self._with(clock=clock)
 
-    def _copied(self) -> Ledger:
+    def _with(self, **other: Any) -> Ledger:
         made = copy.copy(self)
-        made._keys_of = self._keys_of or self
+        made._host = replace(self._host, **other)
         return made
 
     def on(
@@ -230,7 +212,7 @@ class Ledger(Hosting):
         See ``nottwice.events`` for the events. ``kinds``: only these kinds, which costs less. Call
         the returned function to stop.
         """
-        return listen(listener, of=self._store, kinds=kinds)
+        return listen(listener, of=self._host.store, kinds=kinds)
 
     def send(
         self,
@@ -246,7 +228,7 @@ class Ledger(Hosting):
         Durable: when it returns.
         """
         check_not_importing(f"Run {run_id!r} is sent the event {name!r}")
-        event = tell(self, run_id, name, payload, event_id=event_id, by=by)
+        event = tell(self.host, run_id, name, payload, event_id=event_id, by=by)
         return event.event_id
 
     def runs(
@@ -304,11 +286,11 @@ class Ledger(Hosting):
         return run
 
     def __repr__(self) -> str:
-        return f"<Ledger {self._store.location!r}>"
+        return f"<Ledger {self._host.store.location!r}>"
 
     def close(self) -> None:
         """Close the ledger. Everything reported as durable stays durable."""
-        joining.release_all(self._store)
+        joining.release_all(self._host.store)
         self.store.close()
 
     def __enter__(self) -> Ledger:

@@ -11,7 +11,6 @@ import asyncio
 import logging
 from typing import Any
 
-from nottwice.engine import ownership
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.calls.dispatch import perform
 from nottwice.engine.calls.single import (
@@ -22,9 +21,9 @@ from nottwice.engine.calls.single import (
 )
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.host import Host
+from nottwice.engine.opening import Opening
 from nottwice.engine.session import AlreadyBegun, Session
 from nottwice.errors import NottwiceError, UsageError
-from nottwice.guard import registry
 from nottwice.guard.attached.binding import entered
 from nottwice.guard.attached.calling import (
     AnyTool,
@@ -37,7 +36,6 @@ from nottwice.guard.check.importing import check_not_importing
 from nottwice.guard.declare import call_async
 from nottwice.guard.frames import without_our_frames
 from nottwice.model.call import check_id
-from nottwice.model.data.records import frozen_record
 from nottwice.model.run import RunStatus
 from nottwice.model.runs.labels import Labels
 
@@ -46,34 +44,29 @@ _under_way: set[asyncio.Future[Any]] = set()
 """Calls that continue without their callers. An event loop does not keep its tasks alive."""
 
 
-@frozen_record(frozen=True, slots=True, kw_only=True)
-class Once:
-    """One call to be made as a run of its own."""
-
-    host: Host
-    group: str
-    name: str
-    call: ModelCall
-    wait_seconds: float
-    patience_seconds: float
-    within_seconds: float | None
-
-    def opening(self) -> ownership.Opening:
-        """Return how to open its run, from this moment on."""
-        within, until = self.within_seconds, None
-        if within is not None:
-            until = self.host.clock.now() + within
-        return ownership.Opening(
-            host=self.host,
-            run_id=run_id_of(self.group, self.name),
-            find_tool=registry.find_tool,
-            wait_seconds=self.wait_seconds if within is None else min(self.wait_seconds, within),
-            patience_seconds=self.patience_seconds,
-            until=until,
-            plain=True,
-            labels=Labels((), self.group),
-            is_single=True,
-        )
+def opening_of(
+    host: Host,
+    place: tuple[str, str],
+    *,
+    acquire_seconds: float,
+    settle_seconds: float,
+    within_seconds: float | None,
+) -> Opening:
+    """Return how to open the run of a call, from this moment on. ``place``: its group and name."""
+    until = None
+    if within_seconds is not None:
+        until = host.clock.now() + within_seconds
+        acquire_seconds = min(acquire_seconds, within_seconds)
+    return Opening(
+        host=host,
+        run_id=run_id_of(*place),
+        acquire_seconds=acquire_seconds,
+        settle_seconds=settle_seconds,
+        until=until,
+        plain=True,
+        labels=Labels((), place[0]),
+        is_single=True,
+    )
 
 
 def run_id_of(group: str, name: str) -> str:
@@ -86,22 +79,21 @@ def run_id_of(group: str, name: str) -> str:
     return check_id(f"{group}/{name}", what="The run id, made of the group and the name,")
 
 
-def once(wanted: Once) -> CallResult[Any]:
+def once(opening: Opening, call: ModelCall) -> CallResult[Any]:
     """Make the call in this thread, or return its receipt.
 
     Durable: the receipt of an effect, when this returns.
     """
-    opening = wanted.opening()
     check_not_importing(f"Run {opening.run_id!r} is opened")
     host = opening.host
     try:
         while True:
-            found = drive(_known(opening, wanted.call), host)
+            found = drive(_known(opening, call), host)
             if found is not None:
                 return found
             session = drive(open_single(opening), host)
             try:
-                return _made(session, wanted.call)
+                return _made(session, call)
             except AlreadyBegun:
                 # Another process was faster. It has the run, or has ended it by now.
                 continue
@@ -112,27 +104,26 @@ def once(wanted: Once) -> CallResult[Any]:
 def _made(session: Session, call: ModelCall) -> CallResult[Any]:
     failed: BaseException | None = None
     try:
-        request = drive(asked(call, session), session)
-        drive(refuse_another(session, request), session)
+        request = drive(asked(call, session), session.host)
+        drive(refuse_another(session, request), session.host)
         with entered(request.scope):
-            receipt = drive(perform(request, None), session)
-        return drive(result_of(session, request, receipt), session)
+            receipt = drive(perform(request, None), session.host)
+        return drive(result_of(session, request, receipt), session.host)
     except BaseException as error:
         failed = error
         raise
     finally:
-        drive(close_single(session, failed), session)
+        drive(close_single(session, failed), session.host)
 
 
-async def once_async(wanted: Once) -> CallResult[Any]:
+async def once_async(opening: Opening, call: ModelCall) -> CallResult[Any]:
     """Do the same in an event loop.
 
     Cancelling the caller ends what has not begun. A call that has begun continues without its
     caller, so that its outcome is recorded and nothing is left in doubt (P304).
     """
-    opening = wanted.opening()
     check_not_importing(f"Run {opening.run_id!r} is opened")
-    driven = _Driven(opening, wanted.call)
+    driven = _Driven(opening, call)
     task = asyncio.ensure_future(driven.run())
     for old in [one for one in _under_way if one.get_loop().is_closed()]:
         # An interrupt closed its loop, so its done callback will never run.
@@ -155,7 +146,7 @@ async def once_async(wanted: Once) -> CallResult[Any]:
 class _Driven:
     """One call in an event loop, in its own task."""
 
-    def __init__(self, opening: ownership.Opening, call: ModelCall) -> None:
+    def __init__(self, opening: Opening, call: ModelCall) -> None:
         self._opening, self._call = opening, call
         self._session: Session | None = None
 
@@ -181,19 +172,19 @@ class _Driven:
     async def _made(self, session: Session) -> CallResult[Any]:
         failed: BaseException | None = None
         try:
-            request = await drive_async(asked(self._call, session), session)
-            await drive_async(refuse_another(session, request), session)
+            request = await drive_async(asked(self._call, session), session.host)
+            await drive_async(refuse_another(session, request), session.host)
             with entered(request.scope):
                 receipt = await call_async(request)
-            return await drive_async(result_of(session, request, receipt), session)
+            return await drive_async(result_of(session, request, receipt), session.host)
         except BaseException as error:
             failed = error
             raise
         finally:
-            await drive_async(close_single(session, failed), session)
+            await drive_async(close_single(session, failed), session.host)
 
 
-def _known(opening: ownership.Opening, call: ModelCall) -> Doing[CallResult[Any] | None]:
+def _known(opening: Opening, call: ModelCall) -> Doing[CallResult[Any] | None]:
     """Return the result of a call that is done. The run is not claimed, so nothing is written."""
     run_id = opening.run_id
     run = yield Read(lambda store: store.load_run(run_id))
@@ -201,14 +192,7 @@ def _known(opening: ownership.Opening, call: ModelCall) -> Doing[CallResult[Any]
         return None
     holder = yield Read(lambda store: store.holder())
     # This session holds nothing. It only says which run the call belongs to.
-    onlooker = Session(
-        host=opening.host,
-        run=run,
-        holder=holder,
-        find_tool=opening.find_tool,
-        patience_seconds=0.0,
-        found=run,
-    )
+    onlooker = Session(opening, run=run, holder=holder, found=run)
     request = call.request(onlooker)
     receipt = yield from find_receipt(request, run)
     if receipt is None:

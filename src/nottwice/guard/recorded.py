@@ -95,7 +95,7 @@ def recorded(
     if tool.is_async:
         return _recorded_async(tool, label, replies)
     request = _labelled(tool, label, replies)
-    return drive(perform(request, current_attempt.get()), request.scope.session).value
+    return drive(perform(request, current_attempt.get()), request.scope.session.host).value
 
 
 def _check_function(label: str, given: Any) -> None:
@@ -296,7 +296,7 @@ def _place(scope: Scope, tool: Tool, what: str, name: str) -> _Place:
 def _value(what: str, tool: Tool, label: str | None) -> Any:
     scope = scope_of(what)
     request = numbered(scope, tool, what, label)
-    return drive(perform(request, current_attempt.get()), scope.session).value
+    return drive(perform(request, current_attempt.get()), scope.session.host).value
 
 
 def _read_clock(clock: Clock) -> datetime:

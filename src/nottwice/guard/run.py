@@ -17,10 +17,10 @@ from nottwice.engine.asks import Doing, Read
 from nottwice.engine.drivers import drive, drive_async, loop_is_running
 from nottwice.engine.hiding import classify
 from nottwice.engine.host import Host
+from nottwice.engine.opening import Opening
 from nottwice.engine.plain_version import check_version
 from nottwice.engine.session import Scope, Session, current_scope
 from nottwice.errors import NotInRun, NottwiceError, UsageError
-from nottwice.guard import registry
 from nottwice.guard.attached.binding import bound
 from nottwice.guard.check.importing import check_not_importing
 from nottwice.guard.frames import without_our_frames
@@ -46,20 +46,19 @@ class Run:
         host: Host,
         run_id: str,
         *,
-        wait_seconds: float,
-        patience_seconds: float,
+        acquire_seconds: float,
+        settle_seconds: float,
         version: Version | None = None,
         cadence: Cadence | None = None,
         labels: Labels = NO_LABELS,
     ) -> None:
         """``cadence``: None means that of the enclosing block of the run, if there is one."""
         self.id = check_id(run_id, what="The run id")
-        self._opening = ownership.Opening(
+        self._opening = Opening(
             host=host,
             run_id=self.id,
-            find_tool=registry.find_tool,
-            wait_seconds=wait_seconds,
-            patience_seconds=patience_seconds,
+            acquire_seconds=acquire_seconds,
+            settle_seconds=settle_seconds,
             cadence=cadence or AT_EFFECTS,
             plain=True,
             version=version,
@@ -113,7 +112,7 @@ class Run:
                 wait(futures, timeout=ownership.DRAIN_SECONDS)
         finally:
             # A second Ctrl-C ends the waiting, but the run is still released.
-            drive(ownership.leave(session, error, _failure(error, session)), session)
+            drive(ownership.leave(session, error, _failure(error, session)), session.host)
 
     async def __aenter__(self) -> Run:
         try:
@@ -182,14 +181,14 @@ class Run:
 
     def _check_policies(self, session: Session) -> None:
         """Refuse policies that would not be asked: an open run keeps the policies it has."""
-        if any(policy not in session.policies for policy in self._opening.host.policies):
+        if any(policy not in session.host.policies for policy in self._opening.host.policies):
             raise UsageError(
                 f"Run {self.id!r} is open already, without the policy that this block names, and "
                 "would continue without it. Nothing happened. Name it in the outermost block."
             )
 
     def _check_cadence(self, session: Session) -> None:
-        if self._cadence is not None and self._cadence != session.cadence:
+        if self._cadence is not None and self._cadence != session.opening.cadence:
             raise UsageError(
                 f"Run {self.id!r} is open already, with other checkpoints than this block names, "
                 "and would keep those. Nothing happened. Name them in the outermost block."
@@ -238,7 +237,7 @@ async def _leave_async(session: Session, error: BaseException | None) -> None:
     if futures:
         waiting = [asyncio.wrap_future(future) for future in futures]
         await asyncio.wait(waiting, timeout=ownership.DRAIN_SECONDS)
-    await drive_async(ownership.leave(session, error, _failure(error, session)), session)
+    await drive_async(ownership.leave(session, error, _failure(error, session)), session.host)
 
 
 def _release_unwanted(claiming: asyncio.Future[Session]) -> None:
@@ -246,7 +245,7 @@ def _release_unwanted(claiming: asyncio.Future[Session]) -> None:
     if claiming.cancelled() or claiming.exception() is not None:
         return
     session = claiming.result()
-    drive(ownership.release(session, None, status=RunStatus.RUNNING), session)
+    drive(ownership.release(session, None, status=RunStatus.RUNNING), session.host)
 
 
 def _failure(error: BaseException | None, session: Session) -> Failure | None:

@@ -68,7 +68,7 @@ class step(AbstractContextManager["step"], AbstractAsyncContextManager["step"]):
 
     def __enter__(self) -> step:
         scope = self._fresh_scope()
-        return self._entered(drive(steps.open_step(scope, self.name, self.at), scope.session))
+        return self._entered(drive(steps.open_step(scope, self.name, self.at), scope.session.host))
 
     def __exit__(
         self,
@@ -78,12 +78,12 @@ class step(AbstractContextManager["step"], AbstractAsyncContextManager["step"]):
     ) -> None:
         scope = self._left(error)
         if _is_over(error):
-            drive(steps.close_step(scope, _failure(error, scope)), scope.session)
+            drive(steps.close_step(scope, _failure(error, scope)), scope.session.host)
 
     async def __aenter__(self) -> step:
         scope = self._fresh_scope()
         doing = steps.open_step(scope, self.name, self.at)
-        return self._entered(await drive_async(doing, scope.session))
+        return self._entered(await drive_async(doing, scope.session.host))
 
     async def __aexit__(
         self,
@@ -93,7 +93,7 @@ class step(AbstractContextManager["step"], AbstractAsyncContextManager["step"]):
     ) -> None:
         scope = self._left(error)
         if _is_over(error):
-            await drive_async(steps.close_step(scope, _failure(error, scope)), scope.session)
+            await drive_async(steps.close_step(scope, _failure(error, scope)), scope.session.host)
 
     def _fresh_scope(self) -> Scope:
         if self._scope is not None:

@@ -6,8 +6,7 @@ import contextvars
 from pathlib import Path
 from typing import Protocol
 
-from nottwice.engine.clock import Clock
-from nottwice.engine.host import Driver, FindKeys
+from nottwice.engine.host import Host
 from nottwice.store.interface import Store
 
 
@@ -17,13 +16,8 @@ class StandIn(Protocol):
     def opened(self, given: str | Path | None) -> Store | None:
         """Return the store to use for this name; None: open the ledger as usual."""
 
-    def store(self, named: Store) -> Store: ...
-
-    def clock(self, named: Clock) -> Clock: ...
-
-    def driver(self, named: Driver) -> Driver: ...
-
-    def keys(self, named: FindKeys) -> FindKeys: ...
+    def host(self, named: Host) -> Host:
+        """Return what runs are opened and driven with, instead of what the ledger has."""
 
 
 _everywhere: StandIn | None = None

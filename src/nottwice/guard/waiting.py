@@ -58,7 +58,7 @@ def ask(
         told["label"] = check_id(label, what="The label of nt.ask")
     tool = own_tool("ask", ask, returns, what="the answer")
     request = request_for(scope, tool, told, label=label)
-    return drive(waiting.ask(request, asked, parent), scope.session)
+    return drive(waiting.ask(request, asked, parent), scope.session.host)
 
 
 def sleep(duration: Duration, *, label: str | None = None) -> None:
@@ -70,7 +70,7 @@ def sleep(duration: Duration, *, label: str | None = None) -> None:
     scope, parent = _here("nt.sleep")
     seconds = parse_duration(duration, what="nt.sleep: the duration")
     request = numbered(scope, _SLEEP, "nt.sleep", label)
-    drive(waiting.sleep(request, seconds, parent), scope.session)
+    drive(waiting.sleep(request, seconds, parent), scope.session.host)
 
 
 def receive(name: str, *, within: Duration | None = None, label: str | None = None) -> Any:
@@ -83,7 +83,7 @@ def receive(name: str, *, within: Duration | None = None, label: str | None = No
     name = check_id(name, what="The event's name")
     seconds = None if within is None else parse_duration(within, what="nt.receive: within")
     request = numbered(scope, _RECEIVE, "nt.receive", label, name=name)
-    return drive(waiting.receive(request, name, seconds, parent), scope.session)
+    return drive(waiting.receive(request, name, seconds, parent), scope.session.host)
 
 
 _SLEEP = own_tool("sleep", sleep, float, what="the time of nt.sleep")

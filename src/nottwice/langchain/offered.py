@@ -36,7 +36,7 @@ class OfferedTool:
     @property
     def passes(self) -> bool:
         """Whether it is simply run: it has no effect, and no policy wants to know of it."""
-        return self.own is None and not self.is_effectful and not self._ledger.policies
+        return self.own is None and not self.is_effectful and not self._ledger.host.policies
 
     def attach(self, config: RunnableConfig) -> Handle:
         """Return a handle of the run that a call belongs to."""

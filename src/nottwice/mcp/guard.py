@@ -382,7 +382,7 @@ async def _is_waited_for(holder_id: str | None, session: Session) -> bool:
     """Whether another process made the call and still lives, so that its client has it."""
     if holder_id is None or holder_id == session.holder.holder_id:
         return False
-    return await drive_async(_lives(holder_id), session)
+    return await drive_async(_lives(holder_id), session.host)
 
 
 def _lives(holder_id: str) -> Doing[bool]:

@@ -98,4 +98,4 @@ class Reviews:
     def recheck(self, tool: str | None = None) -> list[Rechecked]:
         """Run ``verify`` again for all open reviews, or for one tool. Nothing is fired."""
         check_not_importing("Open reviews are rechecked")
-        return list(recheck(self._ledger, registry.find_tool, tool_name=tool))
+        return list(recheck(self._ledger.host, registry.find_tool, tool_name=tool))

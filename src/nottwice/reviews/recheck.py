@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from nottwice.engine.asks import Doing, Verify, Write
 from nottwice.engine.drivers import drive
 from nottwice.engine.hiding import hide, kept
-from nottwice.engine.host import Host
-from nottwice.engine.session import FindTool
+from nottwice.engine.host import FindTool, Host
 from nottwice.model.call import call_from_row
 from nottwice.model.data.records import frozen_record
 from nottwice.model.decision import Answer

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, Mapping
 from nottwice.engine import ownership
 from nottwice.engine.asks import Doing, Read, Write
 from nottwice.engine.drivers import drive
+from nottwice.engine.opening import Opening
 from nottwice.errors import (
     CommitUnknown,
     MigrationRefused,
@@ -26,7 +27,6 @@ from nottwice.errors import (
 from nottwice.graphs.admins import check_admin
 from nottwice.graphs.app import App
 from nottwice.graphs.binding import check_unchanged
-from nottwice.guard import registry
 from nottwice.guard.check.importing import check_not_importing
 from nottwice.guard.ledger import Ledger, ledger_of
 from nottwice.model.graphs.graph import split_graph_id
@@ -199,15 +199,14 @@ def migrate_one(ledger: Ledger, run_id: str, order: MigrationOrder, *, dry_run: 
     if dry_run:
         _check_idle(store, run)
         return draw_up(store, run, order, now=ledger.clock.now()).told("would migrate")
-    return drive(_migrating(ledger, run, order), ledger)
+    return drive(_migrating(ledger, run, order), ledger.host)
 
 
 def _migrating(ledger: Ledger, run: RunRecord, order: MigrationOrder) -> Doing[Migration]:
     """Become the run's holder, read the run, and write the migration in one commit."""
-    opening = ownership.Opening(
-        host=ledger,
+    opening = Opening(
+        host=ledger.host,
         run_id=run.workflow_id,
-        find_tool=registry.find_tool,
         bound=run.graph_id,
         as_it_is=True,
     )

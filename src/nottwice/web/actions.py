@@ -53,7 +53,7 @@ def send_event(ledger: Ledger, form: dict[str, Any], *, by: str) -> str:
     text = str(form.get("data", ""))
     data = read_form(form_of(None), {}, as_json=text) if text.strip() else None
     event_id = str(form.get("event_id", "")) or None
-    tell(ledger, run_id, name, data, event_id=event_id, by=by)
+    tell(ledger.host, run_id, name, data, event_id=event_id, by=by)
     return run_id
 
 

@@ -15,7 +15,8 @@ from queue import SimpleQueue
 
 from nottwice.engine.advance import Advanced
 from nottwice.engine.drivers import drive, drive_async
-from nottwice.graphs.running import Asked, advancing
+from nottwice.engine.opening import Opening
+from nottwice.graphs.running import advancing
 from nottwice.guard.ledger import Ledger
 from nottwice.model.data.records import frozen_record
 from nottwice.worker.choice import RunTask
@@ -84,8 +85,8 @@ class Crew:
     def _work(self) -> None:
         while (task := self._tasks.get()) is not None:
             try:
-                doing = advancing(self._ledger, self._asked(task))
-                report = TaskReport(task, drive(doing, self._ledger))
+                doing = advancing(task.graph, self._opening(task))
+                report = TaskReport(task, drive(doing, self._ledger.host))
             except BaseException as error:
                 # Includes sys.exit() and the like: one run must not stop the others.
                 report = TaskReport(task, error=error)
@@ -93,15 +94,19 @@ class Crew:
 
     async def _advance_async(self, task: RunTask) -> None:
         try:
-            doing = advancing(self._ledger, self._asked(task))
-            report = TaskReport(task, await drive_async(doing, self._ledger))
+            doing = advancing(task.graph, self._opening(task))
+            report = TaskReport(task, await drive_async(doing, self._ledger.host))
         except BaseException as error:
             report = TaskReport(task, error=error)
         self._report(report)
 
-    def _asked(self, task: RunTask) -> Asked:
-        told = self._told_to_stop
-        return Asked(task.graph, task.run_id, None, told_to_stop=told, claimed=task.claimed)
+    def _opening(self, task: RunTask) -> Opening:
+        return Opening(
+            host=self._ledger.host,
+            run_id=task.run_id,
+            told_to_stop=self._told_to_stop,
+            claimed=task.claimed,
+        )
 
     def _event_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:

@@ -13,8 +13,8 @@ import itertools
 
 from nottwice.engine import ownership
 from nottwice.engine.drivers import drive
+from nottwice.engine.opening import Opening
 from nottwice.errors import RunBusy
-from nottwice.guard import registry
 from nottwice.guard.ledger import Ledger
 from nottwice.model.failure import Failure, FailureClass
 from nottwice.model.run import RunRecord, RunStatus
@@ -62,16 +62,16 @@ def fail(ledger: Ledger, run: RunRecord, kills: int) -> bool:
 
     Durable: when it returns.
     """
-    opening = ownership.Opening(host=ledger, run_id=run.workflow_id, find_tool=registry.find_tool)
+    opening = Opening(host=ledger.host, run_id=run.workflow_id)
     text = (
         f"{kills} processes in a row have ended while they drove this run, and it got no further. "
         "No worker takes it up any more. Find out what ends them (memory, a crash of a library), "
         "then enqueue it again with retry."
     )
     try:
-        session = drive(ownership.take(opening), ledger)
+        session = drive(ownership.take(opening), ledger.host)
     except RunBusy:
         return False
     failure = Failure(FailureClass.PERMANENT, "WorkerKilled", text)
-    drive(ownership.release(session, None, status=RunStatus.FAILED, failure=failure), ledger)
+    drive(ownership.release(session, None, status=RunStatus.FAILED, failure=failure), ledger.host)
     return True

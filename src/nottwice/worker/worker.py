@@ -264,7 +264,7 @@ class _Shift:
                 self.choice.note_limit(graph_id, min(wait.until, now + MOST_LIMIT_SECONDS))
 
     def _of_graph(self, graph_id: str) -> list[Meter]:
-        limits = self.ledger.limits
+        limits = self.ledger.host.limits
         return meters_of_run(limits, split_graph_id(graph_id)[0], ()) if limits else []
 
     def _note_error(self, task: RunTask, error: BaseException | None) -> None:
@@ -323,7 +323,9 @@ class _Shift:
                 since = seen[run.workflow_id] = self._strangers.get(run.workflow_id, now)
                 if now - since >= self.worker._undeployable_seconds or self._is_decided(run):
                     deployed = self.choice.app.deployed(run)
-                    log.warning("%s", drive(parking(self.ledger, run, deployed), self.ledger))
+                    log.warning(
+                        "%s", drive(parking(self.ledger.host, run, deployed), self.ledger.host)
+                    )
         self._strangers = seen
 
     def _is_decided(self, run: RunRecord) -> bool:

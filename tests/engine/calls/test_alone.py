@@ -23,7 +23,7 @@ def this_session() -> Session:
 def test_the_second_enters_when_the_first_has_left() -> None:
     with nt.Ledger(":memory:").run("r"):
         session = this_session()
-        first = drive(enter_alone(session, SAME, None), session)
+        first = drive(enter_alone(session, SAME, None), session.host)
         second = enter_alone(session, SAME, None)
         ask = next(second)
         assert isinstance(ask, Join)
@@ -38,9 +38,9 @@ def test_the_second_enters_when_the_first_has_left() -> None:
 def test_the_second_is_refused_when_the_first_passes_the_time_limit() -> None:
     with nt.Ledger(":memory:").run("r"):
         session = this_session()
-        first = drive(enter_alone(session, SAME, None), session)
+        first = drive(enter_alone(session, SAME, None), session.host)
         with pytest.raises(nt.errors.ReplayUnsafeError, match="is still running in this process"):
-            drive(enter_alone(session, SAME, None, limit_seconds=0.0), session)
+            drive(enter_alone(session, SAME, None, limit_seconds=0.0), session.host)
         session.in_flight.leave(first)
 
 
@@ -48,4 +48,4 @@ def test_no_call_enters_a_run_that_was_left() -> None:
     with nt.Ledger(":memory:").run("r"):
         session = this_session()
     with pytest.raises(nt.errors.NotInRun, match="has already left run"):
-        drive(enter_alone(session, SAME, None), session)
+        drive(enter_alone(session, SAME, None), session.host)

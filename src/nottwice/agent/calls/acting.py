@@ -86,17 +86,17 @@ class Acted:
 
 def act(scope: Scope, toolbox: Toolbox, state: RunState, calls: Sequence[ToolCall]) -> Acted:
     """Do what one reply asks for, stage by stage; the calls of one stage run in threads."""
-    looked = drive(_look_up(scope, toolbox, state, calls), scope.session)
+    looked = drive(_look_up(scope, toolbox, state, calls), scope.session.host)
     course = _Course(scope, _prepare(scope, toolbox, state, calls, looked))
     for todo in course.stages():
         doings = tuple(_doing(one) for one in todo)
         if len(doings) == 1:
             ended = [_ended(doings[0], scope)]
         else:
-            ended = drive(_together(doings), scope.session)
+            ended = drive(_together(doings), scope.session.host)
         error = course.take(todo, ended)
         if error is not None:
-            drive(course.tell_people(error), scope.session)
+            drive(course.tell_people(error), scope.session.host)
             raise error
     return _finish(state, course)
 
@@ -105,14 +105,14 @@ async def act_async(
     scope: Scope, toolbox: Toolbox, state: RunState, calls: Sequence[ToolCall]
 ) -> Acted:
     """Do the same without blocking the event loop; async tools run in it."""
-    looked = await drive_async(_look_up(scope, toolbox, state, calls), scope.session)
+    looked = await drive_async(_look_up(scope, toolbox, state, calls), scope.session.host)
     course = _Course(scope, _prepare(scope, toolbox, state, calls, looked))
     for todo in course.stages():
         tasks = [asyncio.get_running_loop().create_task(_do_async(one)) for one in todo]
         await until_all_ended(tasks)
         error = course.take(todo, [ended_task(task) for task in tasks])
         if error is not None:
-            await drive_async(course.tell_people(error), scope.session)
+            await drive_async(course.tell_people(error), scope.session.host)
             raise error
     return _finish(state, course)
 
@@ -214,7 +214,7 @@ def _together(doings: tuple[Doing[Any], ...]) -> Doing[list[Invoked]]:
 def _ended(doing: Doing[Any], scope: Scope) -> Invoked:
     token = current_scope.set(current_scope.get())
     try:
-        return Invoked(value=drive(doing, scope.session), invoked=True)
+        return Invoked(value=drive(doing, scope.session.host), invoked=True)
     except Exception as error:
         return Invoked(error=error)
     finally:
@@ -253,7 +253,7 @@ async def _do_async(one: Act) -> Receipt[Any] | Outcome[Any]:
     current_scope.set(one.scope)
     if one.wanted is not None:
         return await call_async(one.wanted.request)
-    return await drive_async(_spawning(one), one.scope.session)
+    return await drive_async(_spawning(one), one.scope.session.host)
 
 
 # Before

@@ -27,7 +27,7 @@ def admit(place: Scope, worker: Graph[Any], call: ToolCall) -> Doing[None]:
     Durable: a denial, or the review about it, when it raises.
     """
     session = place.session
-    if not session.policies:
+    if not session.host.policies:
         return
     told = {"goal": call.arguments["goal"]}
     identity = child_identity(place, worker, told, None)

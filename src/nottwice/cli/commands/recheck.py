@@ -46,7 +46,7 @@ def recheck(settings: Settings, tool: str | None) -> None:
         # A hook may print; that must not mix with what a script reads.
         with contextlib.redirect_stdout(sys.stderr):
             try:
-                answers.extend(ask_again(ledger, registry.find_tool, tool_name=tool))
+                answers.extend(ask_again(ledger.host, registry.find_tool, tool_name=tool))
             except Outdated:
                 raise DecisionConflict(
                     "A review was decided by another process while its verify hook was asked. That "

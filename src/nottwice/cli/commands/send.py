@@ -58,7 +58,7 @@ def send(
         payload = read_json(data, option="--data", outcome="Nothing was sent.")
     with named_ledger(settings) as ledger:
         told = tell(
-            ledger,
+            ledger.host,
             run_id,
             name,
             payload,

@@ -88,7 +88,7 @@ def attempt(
         session.say(Action.RECORD_AND_RUN, intent)
 
     def record_late(outcome: Invoked) -> None:
-        drive(_record_late(session, tool, intent, outcome, mine, began=began), session)
+        drive(_record_late(session, tool, intent, outcome, mine, began=began), session.host)
 
     living.add(intent.attempt_id)
     began = session.clock.now()
@@ -221,7 +221,7 @@ def _leave_evidence(session: Session, row: CallRow, outcome: Invoked) -> Doing[N
     if outcome.error is None:
         text = "the overtaken holder reports: it happened"
     else:
-        tool = session.find_tool(row.identity.tool_name)
+        tool = session.host.find_tool(row.identity.tool_name)
         said = hide(f"{type(outcome.error).__name__}: {outcome.error}", tool)
         text = f"the overtaken holder reports: it raised {said}"
     now = session.clock.now()

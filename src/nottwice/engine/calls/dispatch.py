@@ -151,7 +151,7 @@ class _Dispatch:
         row = self.row
         match action:
             case Action.RUN:
-                if self.session.policies and not (yield from self._may_run_pure()):
+                if self.session.host.policies and not (yield from self._may_run_pure()):
                     return None
                 return (yield from self._run_pure())
             case Action.RECORD_AND_RUN:
@@ -204,7 +204,7 @@ class _Dispatch:
         try:
             permit: gate.Permit | None = gate.FREE
             ask = self.request.ask
-            if self.tool.approve or session.policies or ask is not None:
+            if self.tool.approve or session.host.policies or ask is not None:
                 scope = self.request.scope
                 permit = yield from gate.admit(scope, self.tool, intent, before=row, ask=ask)
             if permit is None:
@@ -245,7 +245,7 @@ class _Dispatch:
         """Make the attempt, under the limits of its tool if there are any."""
         invocation = invocation_for(self.request, row)
         use = None
-        if self.session.limits:
+        if self.session.host.limits:
             use = yield from limited.enter_call(self.request, intent.attempt_id)
         made = attempt(
             self.session,

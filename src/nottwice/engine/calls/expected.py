@@ -24,7 +24,7 @@ def expects_no_row(request: Request) -> bool:
     session, tool = request.scope.session, request.tool
     if not session.expects_new or request.retry or not tool.replay_class.records_intent:
         return False
-    held = session.policies or session.stops or session.run.origin is not None
+    held = session.host.policies or session.stops or session.run.origin is not None
     if tool.approve or request.ask is not None or held:
         # A new effect may be refused or need a person, while a receipt is simply returned.
         return False

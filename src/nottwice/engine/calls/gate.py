@@ -114,7 +114,7 @@ def would_ask(request: Request) -> Doing[bool]:
         key=request.key,
     )
     kinds: list[RulingKind] = []
-    for policy in session.policies:
+    for policy in session.host.policies:
         call = _proposed(session, tool, intent)
         outcome: Invoked = yield Rule(policy, call, LIMIT_SECONDS)
         if outcome.interrupt is not None:
@@ -148,7 +148,7 @@ def _ask_policies(session: Session, tool: Tool, intent: CallRow) -> Doing[list[_
     if session.stops.denied is not None:
         raise session.stops.denied.with_traceback(None)
     said: list[_Said] = []
-    for policy in session.policies:
+    for policy in session.host.policies:
         by = policy_name(policy)
         call = _proposed(session, tool, intent)
         outcome: Invoked = yield Rule(policy, call, LIMIT_SECONDS)

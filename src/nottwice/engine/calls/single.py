@@ -14,6 +14,7 @@ from nottwice.engine.asks import Doing, Read
 from nottwice.engine.calls.requests import Receipt, Request
 from nottwice.engine.doubts import blocking, reconcile, restored, tampered
 from nottwice.engine.hiding import classify
+from nottwice.engine.opening import Opening
 from nottwice.engine.session import Session
 from nottwice.errors import (
     KeyConflict,
@@ -29,7 +30,7 @@ from nottwice.model.failure import was_interrupted
 from nottwice.model.run import RunRecord, RunStatus
 
 
-def open_single(opening: ownership.Opening) -> Doing[Session]:
+def open_single(opening: Opening) -> Doing[Session]:
     """Become the holder of a run of one call. A new run is claimed by its first commit.
 
     No doubt is reconciled: the only call of the run is the one that the caller asks for.

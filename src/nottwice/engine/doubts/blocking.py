@@ -46,7 +46,7 @@ def open_review(
     Durable: the review, its reason and the run's status, when this returns.
     """
     now = session.clock.now()
-    tool = session.find_tool(row.identity.tool_name)
+    tool = session.host.find_tool(row.identity.tool_name)
     if tool is not None:
         # The person sees the words and the schema of the code that asks now.
         session.tools.note(tool, now=now)
@@ -185,7 +185,7 @@ def _what(session: Session, review: Review, row: CallRow | None) -> str:
     ):
         return f"Run {run_id!r}: {review.summary}."
     call = call_text(row) if row else review.identity.tool_name
-    tool = session.find_tool(review.identity.tool_name)
+    tool = session.host.find_tool(review.identity.tool_name)
     if row is not None and tool is not None and tool.title is not None:
         call = f"{fill(tool.title, values.decode_object(row.args_json))}: {call}"
     return f"{call} in run {run_id!r}: {review.summary}."
@@ -193,7 +193,7 @@ def _what(session: Session, review: Review, row: CallRow | None) -> str:
 
 def _where_to_look(session: Session, review: Review, row: CallRow | None) -> str:
     """Say where a person checks whether a call happened, if its tool declares it."""
-    tool = session.find_tool(review.identity.tool_name)
+    tool = session.host.find_tool(review.identity.tool_name)
     asks = review.kind in (ReviewKind.IN_DOUBT, ReviewKind.RESULT) and review.decision is None
     if not asks or row is None or tool is None or tool.look is None:
         return ""

@@ -264,7 +264,7 @@ def look_into(
         over_since=now,
         review=next((one for one in reviews if one.attempt_id == row.attempt_id), None),
         person_asked=any(one.status is ReviewStatus.OPEN for one in reviews),
-        deadline=now + session.patience_seconds,
+        deadline=now + session.opening.settle_seconds,
     )
     if row.attempt_id in living:
         # Its waiter is gone, but its body still runs in this process.
@@ -285,7 +285,7 @@ def look_into(
     doubt.over_since = max(doubt.over_since, row.started_at)
     if session.until is not None:
         # A host calls again and again. The time until a person is asked counts from the first time.
-        doubt.deadline = doubt.over_since + session.patience_seconds
+        doubt.deadline = doubt.over_since + session.opening.settle_seconds
     return doubt
 
 

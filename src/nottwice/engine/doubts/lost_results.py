@@ -51,7 +51,7 @@ def use_or_wait(session: Session, review: Review) -> Doing[None]:
         closed = review.closed("a change of its call", now=now)
         yield from session.commit(reviews=(ReviewWrite(closed, review.version),))
         return
-    tool = session.find_tool(row.identity.tool_name)
+    tool = session.host.find_tool(row.identity.tool_name)
     if review.decision is not None:
         yield from _adopt(session, tool, row, review, review.decision)
     elif tool is None or (yield from _find(session, tool, row, review)) is None:

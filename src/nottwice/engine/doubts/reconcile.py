@@ -185,7 +185,7 @@ def reconcile_all(session: Session, *, for_all: bool = True) -> Doing[None]:
 
 def reconcile_one(session: Session, row: CallRow) -> Doing[None]:
     """End the doubt about one recorded call, without its caller."""
-    tool = session.find_tool(row.identity.tool_name)
+    tool = session.host.find_tool(row.identity.tool_name)
     if tool is None:
         yield from _without_tool(session, row)
         return
@@ -251,7 +251,7 @@ def _without_tool(session: Session, row: CallRow) -> Doing[None]:
             yield from session.commit_row(done, after=row, reviews=used)
             doubt_ended(session, done, "person")
             return
-        if decision.verb is Verb.DID_NOT_HAPPEN and session.lists_tools:
+        if decision.verb is Verb.DID_NOT_HAPPEN and session.opening.lists_tools:
             # The code that asked for it tells its model that the tool is gone, and uses it (P231).
             session.say("leave in doubt until it is asked for", row)
             return

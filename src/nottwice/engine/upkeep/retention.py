@@ -16,7 +16,7 @@ from itertools import islice
 from typing import TypeVar
 
 from nottwice.engine.clock import Clock
-from nottwice.engine.session import FindTool
+from nottwice.engine.host import FindTool
 from nottwice.engine.upkeep import history
 from nottwice.errors import RunBusy
 from nottwice.model.call import ROOT_NODE, CallIdentity, CallRow

@@ -27,7 +27,7 @@ log = logging.getLogger("nottwice")
 def enter_call(request: Request, attempt_id: str) -> Doing[LimitUse | None]:
     """Count an attempt under the limits of its tool. Raises RunWaits if there is no room."""
     session = request.scope.session
-    meters = meters_of_call(session.limits, request.tool.name)
+    meters = meters_of_call(session.host.limits, request.tool.name)
     if not meters:
         return None
     use = LimitUse(attempt_id, session.holder.holder_id, meters)
@@ -42,9 +42,9 @@ def enter_call(request: Request, attempt_id: str) -> Doing[LimitUse | None]:
 def enter_run(session: Session) -> Doing[LimitUse | Wait | None]:
     """Count a run under the limits of its graph and its tags. A wait: there is no room."""
     run = session.run
-    if not session.limits or run.graph_id is None:
+    if not session.host.limits or run.graph_id is None:
         return None
-    meters = meters_of_run(session.limits, split_graph_id(run.graph_id)[0], run.tags)
+    meters = meters_of_run(session.host.limits, split_graph_id(run.graph_id)[0], run.tags)
     if not meters:
         return None
     begins = session.standing.last_ordinal == 0

@@ -104,7 +104,7 @@ def cover(
 
 def _key(session: Session, tool: str) -> Key:
     if session.secret_key is None:
-        ring = session.keys()
+        ring = session.host.keys()
         if ring is None:
             raise KeyMissing(
                 f"Tool {tool!r} was not run: it takes a secret, of which only a keyed fingerprint "
@@ -112,7 +112,7 @@ def _key(session: Session, tool: str) -> Key:
                 "key. Put it into NOTTWICE_KEY, or into a file that NOTTWICE_KEY_FILE names.",
                 tool=tool,
             )
-        session.keep_secret_key(drive(key_of_run(session, ring), session))
+        session.keep_secret_key(drive(key_of_run(session, ring), session.host))
     assert session.secret_key is not None
     return session.secret_key
 

@@ -219,18 +219,18 @@ def make(wanted: ModelCall, session: Session) -> CallResult[Any]:
 
     Durable: the receipt of an effect, when this returns.
     """
-    request = drive(asked(wanted, session), session)
+    request = drive(asked(wanted, session), session.host)
     with entered(request.scope):
-        receipt = drive(perform(request, current_attempt.get()), session)
-    return drive(result_of(session, request, receipt), session)
+        receipt = drive(perform(request, current_attempt.get()), session.host)
+    return drive(result_of(session, request, receipt), session.host)
 
 
 async def make_async(wanted: ModelCall, session: Session) -> CallResult[Any]:
     """Do the same in an event loop; cancelling the caller cancels no effect that has begun."""
-    request = await drive_async(asked(wanted, session), session)
+    request = await drive_async(asked(wanted, session), session.host)
     with entered(request.scope):
         receipt = await call_async(request)
-    return await drive_async(result_of(session, request, receipt), session)
+    return await drive_async(result_of(session, request, receipt), session.host)
 
 
 def asked(wanted: ModelCall, session: Session) -> Doing[Request]:
@@ -352,4 +352,4 @@ def _must_be_approved(request: Request, session: Session, mine: list[Review]) ->
         return False
     if asked or request.tool.approve or request.ask is not None:
         return True
-    return bool(session.policies) and (yield from gate.would_ask(request))
+    return bool(session.host.policies) and (yield from gate.would_ask(request))

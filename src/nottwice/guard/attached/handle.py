@@ -11,12 +11,11 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
-from nottwice.engine import ownership
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.host import Host
+from nottwice.engine.opening import Opening
 from nottwice.engine.session import Scope, Session, current_scope
 from nottwice.errors import NotInRun, NottwiceError, OwnershipLost, RunAborted, UsageError
-from nottwice.guard import registry
 from nottwice.guard.attached import calling
 from nottwice.guard.attached.binding import bound, entered, is_coroutine_function, scope_in
 from nottwice.guard.attached.calling import AnyTool, CallResult, CallState, ModelCall
@@ -38,7 +37,7 @@ class Handle:
     seconds after the last of them was left, and is then idle: the next turn attaches again.
     """
 
-    def __init__(self, opening: ownership.Opening | None) -> None:
+    def __init__(self, opening: Opening | None) -> None:
         """``opening``: None means the run that encloses the code."""
         self._opening = opening
         self._joined: Joined | None = None
@@ -179,7 +178,7 @@ class Handle:
         """Say what ``call`` would do, without doing it: nothing is made and nothing is written."""
         session = self._usable()
         wanted = ModelCall(tool, arguments, None, label, replies)
-        return drive(calling.look(wanted, session), session)
+        return drive(calling.look(wanted, session), session.host)
 
     async def alook(
         self,
@@ -192,7 +191,7 @@ class Handle:
         """Do the same as ``look`` without blocking the event loop."""
         session = self._usable()
         wanted = ModelCall(tool, arguments, None, label, replies)
-        return await drive_async(calling.look(wanted, session), session)
+        return await drive_async(calling.look(wanted, session), session.host)
 
     def recorded(
         self,
@@ -235,7 +234,7 @@ class Handle:
         """
         return bound(function, self._usable)
 
-    def _begin(self) -> ownership.Opening | None:
+    def _begin(self) -> Opening | None:
         """Return how to open the run. None: it is open around this code, and is used from now."""
         if self._session is not None:
             raise UsageError(
@@ -260,7 +259,7 @@ class Handle:
             )
         return opening
 
-    def _attached(self, joined: Joined, opening: ownership.Opening) -> Handle:
+    def _attached(self, joined: Joined, opening: Opening) -> Handle:
         self._joined, self._session = joined, joined.session
         try:
             _check_policies(joined.session, opening)
@@ -276,7 +275,7 @@ class Handle:
 
     def _passes(self, wanted: ModelCall, session: Session) -> bool:
         """Whether a call is simply made: it has no effect, and nothing needs to know of it."""
-        return not wanted.is_recorded and not session.policies
+        return not wanted.is_recorded and not session.host.policies
 
     def _bare(self, wanted: ModelCall, session: Session) -> CallResult[Any]:
         bare = wanted.bare()
@@ -306,25 +305,24 @@ class Handle:
 
 
 def attached(
-    host: Host, run_id: str | None, wait_seconds: float, patience_seconds: float
+    host: Host, run_id: str | None, acquire_seconds: float, settle_seconds: float
 ) -> Handle:
     """Return a handle of a run of this host. ``run_id``: None means the run around the code."""
     if run_id is None:
         return Handle(None)
     return Handle(
-        ownership.Opening(
+        Opening(
             host=host,
             run_id=check_id(run_id, what="The run id"),
-            find_tool=registry.find_tool,
-            wait_seconds=wait_seconds,
-            patience_seconds=patience_seconds,
+            acquire_seconds=acquire_seconds,
+            settle_seconds=settle_seconds,
             plain=True,
             joins=True,
         )
     )
 
 
-def _is_around(session: Session, opening: ownership.Opening) -> bool:
+def _is_around(session: Session, opening: Opening) -> bool:
     """Whether the code is in the run that it wants to attach to."""
     if session.closed or session.run_id != opening.run_id:
         return False
@@ -332,9 +330,9 @@ def _is_around(session: Session, opening: ownership.Opening) -> bool:
     return ours is wanted or (ours.location == wanted.location and ours.location != ":memory:")
 
 
-def _check_policies(session: Session, opening: ownership.Opening) -> None:
+def _check_policies(session: Session, opening: Opening) -> None:
     """Refuse policies that would not be asked: an open run keeps the policies it has."""
-    if any(policy not in session.policies for policy in opening.host.policies):
+    if any(policy not in session.host.policies for policy in opening.host.policies):
         raise UsageError(
             f"Run {session.run_id!r} is open already, without the policy that this attachment "
             "names, and would continue without it. Nothing happened. Give the policy to the ledger."

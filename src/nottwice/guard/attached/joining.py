@@ -18,6 +18,7 @@ from concurrent.futures import Future
 from nottwice.engine import ownership
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.drivers import drive, drive_async
+from nottwice.engine.opening import Opening
 from nottwice.engine.session import Session
 from nottwice.errors import NottwiceError, OwnershipLost, RunBusy
 from nottwice.model.run import HolderRecord
@@ -103,7 +104,7 @@ _claims: set[asyncio.Future[None]] = set()
 """Claims in progress, kept here because an event loop does not keep its tasks alive."""
 
 
-def join(opening: ownership.Opening) -> Joined:
+def join(opening: Opening) -> Joined:
     """Attach to a run from a thread: join it if this process has it, else claim it.
 
     Durable: the claim, when this returns. Raises RunBusy if another process drives the run.
@@ -126,7 +127,7 @@ def join(opening: ownership.Opening) -> Joined:
             return joined
 
 
-async def join_async(opening: ownership.Opening) -> Joined:
+async def join_async(opening: Opening) -> Joined:
     """Do the same without blocking the event loop."""
     holder = await drive_async(_holder(), opening.host)
     while True:
@@ -176,7 +177,7 @@ def _enter(
         return known, None
 
 
-async def _claim_async(joined: Joined, opening: ownership.Opening) -> None:
+async def _claim_async(joined: Joined, opening: Opening) -> None:
     """Claim the run in its own task, so that cancelling one part takes the run from no other."""
     claiming = asyncio.ensure_future(_claimed(joined, opening))
     for task in [one for one in _claims if one.get_loop().is_closed()]:
@@ -191,7 +192,7 @@ async def _claim_async(joined: Joined, opening: ownership.Opening) -> None:
         raise
 
 
-async def _claimed(joined: Joined, opening: ownership.Opening) -> None:
+async def _claimed(joined: Joined, opening: Opening) -> None:
     try:
         joined.opened(await drive_async(ownership.claim(opening), opening.host))
     except BaseException:
@@ -205,7 +206,7 @@ def _detach_if_claimed(joined: Joined, task: asyncio.Future[None]) -> None:
         joined.detach()
 
 
-def _check_not_stuck(joined: Joined, opening: ownership.Opening) -> None:
+def _check_not_stuck(joined: Joined, opening: Opening) -> None:
     """Refuse to block the event loop that the claim needs."""
     try:
         here = asyncio.get_running_loop()
@@ -236,7 +237,7 @@ def _release(joined: Joined, visit: int | None) -> None:
             return
         joined.state = _State.RELEASING
     try:
-        drive(ownership.leave(session, None, None), session)
+        drive(ownership.leave(session, None, None), session.host)
     except NottwiceError as error:
         # The next process that opens the run finds it as if this one had been killed. If another
         # one has taken it over already, there is nothing to release.

@@ -16,7 +16,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from nottwice.engine.asks import Ask, CanInvoke, Fire, Invoked, Pause, Rule, Ver
 from nottwice.engine.clock import Clock
 from nottwice.engine.drivers import USUAL
 from nottwice.engine.events import silence_here
-from nottwice.engine.host import Driver, FindKeys, Host
+from nottwice.engine.host import Host
 from nottwice.engine.stepping.steps import SPAWN
 from nottwice.engine.waits.stops import is_wait
 from nottwice.errors import NottwiceError, ReplayUnsafeError
@@ -399,17 +399,14 @@ class _OnlyLedger:
     def opened(self, given: str | Path | None) -> Store | None:
         return self.record
 
-    def store(self, named: Store) -> Store:
-        return self.record
-
-    def clock(self, named: Clock) -> Clock:
-        return self.time
-
-    def driver(self, named: Driver) -> Driver:
-        return ReplayDriver(self.record)
-
-    def keys(self, named: FindKeys) -> FindKeys:
-        return lambda: self.keyring
+    def host(self, named: Host) -> Host:
+        return replace(
+            named,
+            store=self.record,
+            clock=self.time,
+            driver=ReplayDriver(self.record),
+            keys=lambda: self.keyring,
+        )
 
 
 # The network: what a node could do without a driver.

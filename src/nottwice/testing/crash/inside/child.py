@@ -14,12 +14,13 @@ import re
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 from nottwice.engine import events
 from nottwice.engine.clock import Clock, SystemClock
-from nottwice.engine.host import Driver, FindKeys
+from nottwice.engine.host import Host
 from nottwice.errors import NottwiceError
 from nottwice.graphs.outcome import Outcome
 from nottwice.guard.ledger import send
@@ -152,18 +153,10 @@ class _Examined:
     def opened(self, given: str | Path | None) -> Store | None:
         return None
 
-    def store(self, named: Store) -> Store:
-        counted: Store = self.stores.counted(named)
-        return counted
-
-    def clock(self, named: Clock) -> Clock:
-        return self.still if isinstance(named, SystemClock) else named
-
-    def driver(self, named: Driver) -> Driver:
-        return self.stubs
-
-    def keys(self, named: FindKeys) -> FindKeys:
-        return named
+    def host(self, named: Host) -> Host:
+        clock = self.still if isinstance(named.clock, SystemClock) else named.clock
+        counted: Store = self.stores.counted(named.store)
+        return replace(named, store=counted, clock=clock, driver=self.stubs)
 
 
 def _lead_elsewhere(errand: ChildErrand, link: ChildLink) -> None:
