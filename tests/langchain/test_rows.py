@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -110,6 +111,51 @@ def test_a_checkpoint_that_builds_upon_a_removed_thread_is_not_written(
     with pytest.raises(PiecesGone):
         save(rows, key(1), {"messages": [LONG, "more"]}, before=first)
     assert rows.newest("t", "") is None
+
+
+class RemovingSlowly(Rows):
+    """Waits before it commits a removal."""
+
+    def __init__(self, store: SqlStore, wait: Callable[[], None]) -> None:
+        super().__init__(store)
+        self._wait = wait
+
+    def _remove_thread(self, ask: Ask, thread_id: str) -> None:
+        super()._remove_thread(ask, thread_id)
+        self._wait()
+
+
+@pytest.mark.parametrize("place", ["postgres"], indirect=True)
+def test_a_checkpoint_waits_for_a_removal_that_has_begun_and_then_is_not_written(
+    rows: Rows, place: str
+) -> None:
+    import psycopg
+
+    from tests.postgres import server
+
+    first = save(rows, key(0), {"messages": [LONG]})
+    elsewhere, removed, asked = open_store(place), threading.Event(), threading.Event()
+    with psycopg.connect(server.url(), autocommit=True) as looking, ThreadPoolExecutor(2) as pool:
+
+        def is_waiting() -> bool:
+            locks = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+            return looking.execute(locks).fetchone() is not None
+
+        def until_the_other_waits() -> None:
+            removed.set()
+            asked.wait(60)
+            while not (is_waiting() or saving.done()):
+                pass
+
+        gone = pool.submit(RemovingSlowly(elsewhere, until_the_other_waits).remove_thread, "t")
+        assert removed.wait(60)
+        saving = pool.submit(save, rows, key(1), {"messages": [LONG, "more"]}, before=first)
+        asked.set()
+        gone.result(60)
+        with pytest.raises(PiecesGone):
+            saving.result(60)
+    assert rows.newest("t", "") is None
+    elsewhere.close()
 
 
 def test_checkpoints_that_are_saved_while_another_process_prunes_are_whole(

@@ -117,8 +117,10 @@ def _copy_tree(place: Path) -> Path:
 def _fails_anyway(places: Sequence[Path], tests: Iterable[str]) -> str | None:
     """What is wrong with the tests before anything is broken; compiles everything on the way."""
     shares = [sorted(tests)[number :: len(places)] for number in range(len(places))]
+    # An empty share would be a run of all tests.
+    shared = [(place, share) for place, share in zip(places, shares, strict=True) if share]
     with ThreadPoolExecutor(len(places)) as pool:
-        ended = list(pool.map(_run_tests, places, shares))
+        ended = list(pool.map(lambda one: _run_tests(*one), shared))
     for one in ended:
         if one.returncode != 0:
             return f"Tests of the table fail without any mutant:\n{one.stdout[-3000:]}"

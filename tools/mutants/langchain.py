@@ -31,7 +31,7 @@ LANGCHAIN: tuple[Mutant, ...] = (
         new='        if self._dialect == "":\n            ask(',
         tests=(
             "tests/langchain/test_rows.py"
-            "::test_checkpoints_that_are_saved_while_another_process_prunes_are_whole",
+            "::test_a_checkpoint_waits_for_a_removal_that_has_begun_and_then_is_not_written",
         ),
         why="A conversation would lose its first messages, and could not be read.",
     ),
