@@ -6,9 +6,9 @@ are how long a claim takes and a look that finds nothing, as the workers see it,
 runs their statements read by walking through a table, and the sizes of the indexes. A table of a
 thousand rows is walked through once, when the runs of the worker are enqueued.
 
-With --parts the tables are also partitioned by run, as a distributed database shards them, beside
-one shard of them alone. The partitions are on one server, so that nothing here shows the price of a
-network or of a distributed transaction.
+With --parts the tables are also partitioned, by run and by group, as a distributed database shards
+them, beside one shard of them alone. The partitions are on one server, so that nothing here shows
+the price of a network or of a distributed transaction.
 
     python bench/waiting.py [--runs 1000 100000 1000000] [--parts 16] [--claims 50] [--json]
 """
@@ -159,17 +159,20 @@ def sizes(url: str, schema: str) -> dict[str, int]:
     return {name: int(size) // 2**20 for name, size in zip(names, row, strict=True)}
 
 
-def measure(server: Server, schema: str, runs: int, parts: int, claims: int) -> dict[str, object]:
+def measure(
+    server: Server, schema: str, runs: int, parts: int, claims: int, *, by_group: bool = False
+) -> dict[str, object]:
     url = with_words(server.url, schema=schema, application_name=WORKER)
     nt.Ledger(url).close()
     if parts:
         with psycopg.connect(server.url) as connection:
-            partition(connection, schema, parts)
+            partition(connection, schema, parts, by_group=by_group)
     seconds = fill(server.url, schema, runs)
     before = rows_walked(server.url, schema)
     figures: dict[str, object] = {
         "runs": runs,
         "partitions": parts,
+        "by": "group" if by_group else "run",
         "filled, runs per second": round(runs / seconds),
         "megabytes": sizes(server.url, schema),
         "claim of ten runs, milliseconds": claim_milliseconds(url, claims),
@@ -195,7 +198,13 @@ def main() -> None:
             if told.parts:
                 shard = runs // told.parts
                 figures.append(measure(server, f"shard_{runs}", shard, 0, told.claims))
-                figures.append(measure(server, f"parted_{runs}", runs, told.parts, told.claims))
+                for by_group in (False, True):
+                    schema = f"parted_{runs}_{'group' if by_group else 'run'}"
+                    figures.append(
+                        measure(
+                            server, schema, runs, told.parts, told.claims, by_group=by_group
+                        )
+                    )
     finally:
         server.end()
     print(json.dumps(figures, indent=None if told.json else 2))

@@ -1,7 +1,8 @@
-"""A ledger whose tables are partitioned by run, as a distributed database keeps them.
+"""A ledger whose tables are partitioned, as a distributed database keeps them.
 
 PostgreSQL's hash partitions have the rule of the distributed databases that shard by a column: a
-unique index must contain that column.
+unique index must contain that column. The column is the run. The group of a run of one call is what
+precedes the last slash of its id, so a hash of that part keeps a group together.
 """
 
 from __future__ import annotations
@@ -23,6 +24,14 @@ SELECT t.relname, i.relname, a.attname
  ORDER BY t.relname, i.relname
 """
 
+_BY_GROUP = """
+CREATE FUNCTION "{schema}".hash_of_group(run_id text, seed bigint) RETURNS bigint
+  LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+  RETURN hashtextextended(regexp_replace(run_id, '/[^/]*$', ''), seed);
+CREATE OPERATOR CLASS "{schema}".by_group FOR TYPE text USING hash AS
+  OPERATOR 1 =, FUNCTION 2 "{schema}".hash_of_group(text, bigint);
+"""
+
 
 def tables_of_runs(connection: psycopg.Connection, schema: str) -> list[str]:
     """The tables that hold rows of runs."""
@@ -35,8 +44,16 @@ def unique_indexes(connection: psycopg.Connection, schema: str) -> dict[tuple[st
     return {(table, index): first for table, index, first in found}
 
 
-def partition(connection: psycopg.Connection, schema: str, parts: int) -> None:
-    """Partition the tables of an empty ledger by run, and leave the others as they are."""
+def partition(
+    connection: psycopg.Connection, schema: str, parts: int, *, by_group: bool = False
+) -> None:
+    """Partition the tables of an empty ledger by run or by group, and leave the others as they are.
+
+    A hash of its own needs a superuser. The statements of nottwice stay as they are.
+    """
+    if by_group:
+        connection.execute(_BY_GROUP.replace("{schema}", schema))
+    key = f'workflow_id "{schema}".by_group' if by_group else "workflow_id"
     connection.execute(f'DROP INDEX "{schema}".reviews_id')
     connection.execute(f'CREATE INDEX reviews_id ON "{schema}".reviews (review_id)')
     for table in tables_of_runs(connection, schema):
@@ -44,7 +61,7 @@ def partition(connection: psycopg.Connection, schema: str, parts: int) -> None:
         connection.execute(f'ALTER TABLE {new} RENAME TO "{table}_whole"')
         connection.execute(
             f"CREATE TABLE {new} (LIKE {old} INCLUDING DEFAULTS INCLUDING CONSTRAINTS"
-            " INCLUDING IDENTITY INCLUDING INDEXES) PARTITION BY HASH (workflow_id)"
+            f" INCLUDING IDENTITY INCLUDING INDEXES) PARTITION BY HASH ({key})"
         )
         for part in range(parts):
             connection.execute(

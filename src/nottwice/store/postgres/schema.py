@@ -3,7 +3,7 @@
 The schema is judged before anything is written to it. All scripts that it has not seen are applied
 in one transaction under a lock of that transaction. So any number of processes can open an empty
 database at the same time, even behind a pooler that switches connections (P61). The keys of all
-rows of a run begin with the run (P370).
+rows of a run begin with the run, and the id of a run of one call with its group (P370).
 """
 
 from __future__ import annotations
