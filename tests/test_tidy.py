@@ -302,13 +302,13 @@ def test_views_import_nothing_that_shows_them() -> None:
 def test_a_view_that_imports_a_terminal_is_found() -> None:
     sample = {
         "src/nottwice/views/runs.py": "import json\nfrom rich.table import Table\n",
-        "src/nottwice/views/waits.py": "def f():\n    import click\n",
+        "src/nottwice/views/run/waits.py": "def f():\n    import click\n",
         "src/nottwice/cli/main.py": "import click\n",
     }
     assert_found(
         direction.terminals_in_views(sample),
         "src/nottwice/views/runs.py:2",
-        "src/nottwice/views/waits.py:2",
+        "src/nottwice/views/run/waits.py:2",
     )
 
 

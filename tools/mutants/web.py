@@ -122,7 +122,7 @@ _RIGHTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="one ledger that cannot be read hides the others",
-        file="views/inboxes.py",
+        file="views/people/inboxes.py",
         old="            found[name] = error\n",
         new="            raise\n",
         tests=(f"{_SEVERAL}::test_a_ledger_that_cannot_be_read_hides_none_of_the_others",),

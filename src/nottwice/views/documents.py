@@ -7,20 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from nottwice.views.activity import Activity, ToolActivity
-from nottwice.views.agent import AgentView
-from nottwice.views.calls import AttemptView, CallView, EvidenceView, StepView
-from nottwice.views.details import RunDetails
-from nottwice.views.drawings import ArrowView, GraphOutline
-from nottwice.views.graphs import (
-    ChangeView,
-    CheckpointView,
-    History,
-    NodeView,
-    StateAt,
-    StateDifference,
-    ToldView,
-)
+from nottwice.views.ledger.activity import Activity, ToolActivity
+from nottwice.views.ledger.overview import Overview
+from nottwice.views.ledger.readiness import ReadyGraph, ReadyRuns
+from nottwice.views.ledger.report import CostReport, ToolCost
+from nottwice.views.ledger.tools import CheckReport, FormatView, ToolView
+from nottwice.views.ledger.versions import VersionList, VersionRow
 from nottwice.views.outcomes import (
     Adopted,
     AuditTrail,
@@ -54,13 +46,21 @@ from nottwice.views.outcomes import (
     WorkerFigures,
     WorkerStopped,
 )
-from nottwice.views.overview import Overview
-from nottwice.views.readiness import ReadyGraph, ReadyRuns
-from nottwice.views.report import CostReport, ToolCost
-from nottwice.views.reviews import ReviewList, ReviewView
+from nottwice.views.people.reviews import ReviewList, ReviewView
+from nottwice.views.run.agent import AgentView
+from nottwice.views.run.calls import AttemptView, CallView, EvidenceView, StepView
+from nottwice.views.run.details import RunDetails
+from nottwice.views.run.drawings import ArrowView, GraphOutline
+from nottwice.views.run.graphs import (
+    ChangeView,
+    CheckpointView,
+    History,
+    NodeView,
+    StateAt,
+    StateDifference,
+    ToldView,
+)
 from nottwice.views.runs import FailureView, OpeningView, RunList, RunView, WaitView
-from nottwice.views.tools import CheckReport, FormatView, ToolView
-from nottwice.views.versions import VersionList, VersionRow
 
 # What each command prints, under the words that come after `nottwice`.
 DOCUMENTS: dict[str, type[Any]] = {

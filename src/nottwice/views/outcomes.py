@@ -14,9 +14,9 @@ from nottwice.model.data.records import frozen_record
 from nottwice.model.review import AuditEntry
 from nottwice.model.run import EventRecord
 from nottwice.versions.migrate_plan import Migration
-from nottwice.views.agent import AgentView
-from nottwice.views.graphs import ChangeView, NodeView, change_view
-from nottwice.views.reviews import CaseView, ReviewView
+from nottwice.views.people.reviews import CaseView, ReviewView
+from nottwice.views.run.agent import AgentView
+from nottwice.views.run.graphs import ChangeView, NodeView, change_view
 from nottwice.views.runs import RunView
 from nottwice.views.shape import LEDGER, Timestamp, moment
 

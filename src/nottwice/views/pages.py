@@ -19,10 +19,10 @@ from nottwice.model.runs.labels import Labels, parse_tag, read_labels
 from nottwice.model.tool import parse_duration
 from nottwice.store.interface import Store
 from nottwice.views.commands import CommandLine, ListCommand
+from nottwice.views.run.waits import wait_text
 from nottwice.views.runs import STATES, RunView, decided_reviews, list_runs
 from nottwice.views.shape import LEDGER
 from nottwice.views.text import shorten
-from nottwice.views.waits import wait_text
 
 ROWS = 50
 MOST_WAITS = 2

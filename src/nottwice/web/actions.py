@@ -17,7 +17,7 @@ from nottwice.graphs.cancel import cancel
 from nottwice.guard.ledger import Ledger
 from nottwice.guard.sending import tell
 from nottwice.model.run import CANCEL, RunStatus
-from nottwice.views.forms import form_of, read_form
+from nottwice.views.people.forms import form_of, read_form
 from nottwice.views.runs import load_run
 from nottwice.web.desk import Desk, form_in, visitor_of
 from nottwice.web.rendering import go_to

@@ -11,12 +11,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from nottwice.views.choices import open_docket
-from nottwice.views.conversation import turns_of
-from nottwice.views.details import look_into
-from nottwice.views.inbox import read_inbox
-from nottwice.views.ledgers import look_at_ledger
+from nottwice.views.ledger.ledgers import look_at_ledger
 from nottwice.views.pages import page_of_runs
+from nottwice.views.people.choices import open_docket
+from nottwice.views.people.inbox import read_inbox
+from nottwice.views.run.conversation import turns_of
+from nottwice.views.run.details import look_into
 from nottwice.views.runs import load_run
 from nottwice.views.shape import to_plain
 from nottwice.web import inbox

@@ -22,7 +22,7 @@ from nottwice.errors import (
 )
 from nottwice.guard.ledger import AnyStore, Ledger, ledger_of
 from nottwice.views.commands import CommandLine
-from nottwice.views.inboxes import name_ledgers
+from nottwice.views.people.inboxes import name_ledgers
 from nottwice.web import actions, api, figures, inbox, live, review, runs
 from nottwice.web import ledger as ledger_pages
 from nottwice.web import several as several_pages

@@ -17,10 +17,10 @@ from nottwice.model.data.records import frozen_record
 from nottwice.model.review import Review, Verb
 from nottwice.reviews import decide as decisions
 from nottwice.reviews.queue import find_case
-from nottwice.views.choices import result_form
-from nottwice.views.forms import FormView, read_form
-from nottwice.views.inbox import in_bulk
-from nottwice.views.reviews import CaseView, look_at
+from nottwice.views.people.choices import result_form
+from nottwice.views.people.forms import FormView, read_form
+from nottwice.views.people.inbox import in_bulk
+from nottwice.views.people.reviews import CaseView, look_at
 
 RESULT = "result"
 MOST_AT_ONCE = 200

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from nottwice.views.inbox import (
+from nottwice.views.people.inbox import (
     GROUPS,
     InboxFilter,
     decided_by,

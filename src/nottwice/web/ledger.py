@@ -7,10 +7,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from nottwice.model.tool import parse_duration
-from nottwice.views.behind import RowsBehind, decisions_behind, rows_behind
-from nottwice.views.ledgers import DAY_SECONDS, MOST_CALLS, MOST_RUNS, look_at_ledger
-from nottwice.views.report import CostReport, report_on
-from nottwice.views.retention import RetentionView, look_at_retention
+from nottwice.views.ledger.behind import RowsBehind, decisions_behind, rows_behind
+from nottwice.views.ledger.ledgers import DAY_SECONDS, MOST_CALLS, MOST_RUNS, look_at_ledger
+from nottwice.views.ledger.report import CostReport, report_on
+from nottwice.views.ledger.retention import RetentionView, look_at_retention
 from nottwice.web.desk import Desk
 
 TIMES = ("1h", "24h", "7d", "30d")

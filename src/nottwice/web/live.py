@@ -18,7 +18,7 @@ from starlette.routing import Route
 from nottwice.engine.clock import Clock
 from nottwice.errors import NottwiceError
 from nottwice.guard.ledger import Ledger
-from nottwice.views.pulse import Pulse, feel
+from nottwice.views.ledger.pulse import Pulse, feel
 from nottwice.views.shape import to_plain
 from nottwice.web.desk import Desk
 

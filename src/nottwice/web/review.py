@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from nottwice.errors import DecisionConflict, UsageError
-from nottwice.views.choices import open_docket
+from nottwice.views.people.choices import open_docket
 from nottwice.web.deciding import record
 from nottwice.web.desk import Desk, form_in, visitor_of
 from nottwice.web.rendering import go_to

@@ -13,16 +13,16 @@ from starlette.routing import Route
 
 from nottwice.errors import UsageError
 from nottwice.model.run import WaitKind
-from nottwice.views.conversation import TurnView, turns_of
-from nottwice.views.details import RunDetails, look_into
-from nottwice.views.drawing import drawing_of, picture
-from nottwice.views.graphs import difference, state_at
 from nottwice.views.outcomes import entry_view
 from nottwice.views.pages import RunFilter, page_of_runs, runs_command
-from nottwice.views.resuming import who_resumes
+from nottwice.views.run.conversation import TurnView, turns_of
+from nottwice.views.run.details import RunDetails, look_into
+from nottwice.views.run.drawing import drawing_of, picture
+from nottwice.views.run.graphs import difference, state_at
+from nottwice.views.run.resuming import who_resumes
+from nottwice.views.run.timeline import timeline_of
+from nottwice.views.run.waits import reasons_of
 from nottwice.views.runs import STATES, find_run
-from nottwice.views.timeline import timeline_of
-from nottwice.views.waits import reasons_of
 from nottwice.web.desk import Desk
 
 PARTS = ("timeline", "state", "conversation", "events", "audit")

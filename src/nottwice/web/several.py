@@ -13,9 +13,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from nottwice.guard.ledger import Ledger
-from nottwice.views.inbox import GROUPS
-from nottwice.views.inboxes import feel_all, read_inboxes
-from nottwice.views.pulse import Pulse
+from nottwice.views.ledger.pulse import Pulse
+from nottwice.views.people.inbox import GROUPS
+from nottwice.views.people.inboxes import feel_all, read_inboxes
 from nottwice.views.shape import to_plain
 from nottwice.web.desk import Desk
 from nottwice.web.inbox import read_filter

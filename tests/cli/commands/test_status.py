@@ -70,7 +70,7 @@ def test_a_failed_run_is_not_passed_over_in_silence(tmp_path: Path) -> None:
 def test_suggestions_beyond_the_first_are_counted(
     killed: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nottwice.views.overview.MOST_HINTS", 1)
+    monkeypatch.setattr("nottwice.views.ledger.overview.MOST_HINTS", 1)
     hints = [line for line in killed.cli().stdout.splitlines() if "  nottwice" in line]
     assert len(hints) == 2
     assert "… and 3 more that need a person" in killed.cli().stdout

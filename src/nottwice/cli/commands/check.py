@@ -21,8 +21,8 @@ from nottwice.errors import NottwiceError, SchemaTooNew, UsageError
 from nottwice.graphs.binding import check_against_each_other
 from nottwice.guard.check.report import Finding, Level, ToolReport, duration_text, report_on
 from nottwice.guard.upkeep.preview import LedgerFormat, preview_ledger
+from nottwice.views.ledger.tools import CheckReport, finding_view, format_view, tool_view
 from nottwice.views.text import safe
-from nottwice.views.tools import CheckReport, finding_view, format_view, tool_view
 
 FOUND_SOMETHING = 3
 

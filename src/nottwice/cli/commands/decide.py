@@ -32,10 +32,10 @@ from nottwice.model.tool import Tool
 from nottwice.reviews import decide as decisions
 from nottwice.reviews.queue import Case, find_case
 from nottwice.views.outcomes import Decided
-from nottwice.views.reviews import CaseView, ReviewView, case_view, list_reviews, review_view
+from nottwice.views.people.reviews import CaseView, ReviewView, case_view, list_reviews, review_view
+from nottwice.views.run.waits import resume_command
 from nottwice.views.runs import Holders, run_view
 from nottwice.views.text import safe
-from nottwice.views.waits import resume_command
 
 NOTHING_DECIDED = 2
 _NOTHING = "Nothing was decided."

@@ -10,8 +10,8 @@ from nottwice.cli.inputs.settings import Command, Settings, common_options, pass
 from nottwice.cli.render.output import show_json, show_line, show_table
 from nottwice.model.graphs.drawing import mermaid
 from nottwice.model.graphs.graph import END
-from nottwice.views.drawing import draw, picture
-from nottwice.views.drawings import (
+from nottwice.views.run.drawing import draw, picture
+from nottwice.views.run.drawings import (
     ArrowView,
     GraphOutline,
     draw_deployed,

@@ -11,7 +11,7 @@ from nottwice.cli.inputs.deployed import named_ledger
 from nottwice.cli.inputs.options import all_option
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.render.output import show_command, show_json, show_line, show_table
-from nottwice.views.graphs import (
+from nottwice.views.run.graphs import (
     History,
     StateAt,
     StateDifference,

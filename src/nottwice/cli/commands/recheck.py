@@ -19,7 +19,7 @@ from nottwice.reviews.recheck import Rechecked
 from nottwice.reviews.recheck import recheck as ask_again
 from nottwice.store.interface import Outdated
 from nottwice.views.outcomes import RecheckReport, rechecked_view
-from nottwice.views.reviews import case_view, list_reviews
+from nottwice.views.people.reviews import case_view, list_reviews
 from nottwice.views.runs import Holders
 from nottwice.views.text import safe
 

@@ -8,7 +8,7 @@ from nottwice.cli.inputs.deployed import named_ledger
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.render.output import show_json, show_line, show_table
 from nottwice.model.tool import parse_duration
-from nottwice.views.report import CostReport, report_on
+from nottwice.views.ledger.report import CostReport, report_on
 from nottwice.views.text import age_text, safe, shorten
 
 

@@ -14,7 +14,7 @@ from nottwice.cli.inputs.settings import Command, Settings, common_options, pass
 from nottwice.cli.render.output import show_command, show_json, show_line, show_table
 from nottwice.model.data.records import frozen_record
 from nottwice.model.tool import parse_duration
-from nottwice.views.reviews import DANGER, ReviewList, ReviewView, list_reviews
+from nottwice.views.people.reviews import DANGER, ReviewList, ReviewView, list_reviews
 from nottwice.views.text import age_text, safe, shorten
 
 FOUND_SOMETHING = 3

@@ -13,11 +13,11 @@ from nottwice.cli.inputs.options import all_option
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.render.output import cell_width, show_command, show_json, show_line, show_table
 from nottwice.model.runs.labels import parse_tag, read_labels
-from nottwice.views.readiness import count_ready
+from nottwice.views.ledger.readiness import count_ready
+from nottwice.views.ledger.versions import VersionList, VersionRow, list_versions
+from nottwice.views.run.waits import wait_text
 from nottwice.views.runs import MOST_ROWS, STATES, RunList, RunView, WaitView, show_runs
 from nottwice.views.text import age_text, safe, shorten
-from nottwice.views.versions import VersionList, VersionRow, list_versions
-from nottwice.views.waits import wait_text
 
 WHY = "waits for, or error"
 

@@ -16,9 +16,9 @@ from nottwice.guard.sending import tell
 from nottwice.model.run import RunRecord
 from nottwice.store.interface import Store
 from nottwice.views.outcomes import SentDocument, sent_event
+from nottwice.views.run.waits import resume_command
 from nottwice.views.runs import Holders, RunView, run_view
 from nottwice.views.text import safe
-from nottwice.views.waits import resume_command
 
 
 @click.command(cls=Command)

@@ -22,14 +22,14 @@ from nottwice.model.call import ROOT_NODE, CallStatus, ResultKind
 from nottwice.model.review import ReviewStatus
 from nottwice.model.run import Life, RunStatus, WaitKind
 from nottwice.model.runs.labels import tag_text
-from nottwice.views.calls import CallView, StepView
 from nottwice.views.commands import CommandLine
-from nottwice.views.details import MOST_CALLS, RunDetails, look_into
-from nottwice.views.graphs import ToldView
-from nottwice.views.reviews import ReviewView
+from nottwice.views.people.reviews import ReviewView
+from nottwice.views.run.calls import CallView, StepView
+from nottwice.views.run.details import MOST_CALLS, RunDetails, look_into
+from nottwice.views.run.graphs import ToldView
+from nottwice.views.run.waits import Reason, reasons_of, resume_command, wait_text
 from nottwice.views.runs import INTERRUPTED, find_run
 from nottwice.views.text import local_text, local_zone, moment_text, safe, shorten
-from nottwice.views.waits import Reason, reasons_of, resume_command, wait_text
 
 MOST_OPENINGS = 20
 DATE_CHARACTERS = len("2026-01-31")

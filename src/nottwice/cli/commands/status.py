@@ -8,7 +8,7 @@ from nottwice.cli.inputs.deployed import named_ledger
 from nottwice.cli.inputs.settings import Settings
 from nottwice.cli.render.output import show_facts, show_json, show_line
 from nottwice.model.runs.tally import DECIDED
-from nottwice.views.overview import Overview, look_over
+from nottwice.views.ledger.overview import Overview, look_over
 from nottwice.views.text import count_text, safe, second_text
 
 UNREADABLE = 3

@@ -28,12 +28,12 @@ from nottwice.graphs.app import App
 from nottwice.guard.ledger import Ledger
 from nottwice.model.graphs.graph import split_graph_id
 from nottwice.model.run import RunStatus
-from nottwice.views.agent import agent_view
-from nottwice.views.graphs import progress_of
 from nottwice.views.outcomes import TalkOutcome
+from nottwice.views.run.agent import agent_view
+from nottwice.views.run.graphs import progress_of
+from nottwice.views.run.waits import reasons_of
 from nottwice.views.runs import find_run
 from nottwice.views.text import safe
-from nottwice.views.waits import reasons_of
 
 
 @click.command(cls=Command)

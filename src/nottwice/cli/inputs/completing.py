@@ -52,7 +52,7 @@ def verbs(context: click.Context, parameter: click.Parameter, begin: str) -> lis
     review_id = str(context.params.get("review_id") or "")
 
     def read(ledger: Ledger) -> Iterable[tuple[str, str]]:
-        from nottwice.views.reviews import look_at
+        from nottwice.views.people.reviews import look_at
 
         for choice in look_at(ledger, review_id).choices:
             yield choice.verb, ""

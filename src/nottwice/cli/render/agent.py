@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from nottwice.agent.state import Cost, RunState
 from nottwice.cli.render.output import show_line
-from nottwice.views.agent import AgentView
-from nottwice.views.conversation import said_lines
+from nottwice.views.run.agent import AgentView
+from nottwice.views.run.conversation import said_lines
 from nottwice.views.text import safe, shorten
 
 MOST_CHARACTERS = 400

@@ -20,9 +20,9 @@ from nottwice.model.review import ReviewKind
 from nottwice.model.sealing.secrets import SHOWN, covered, is_fingerprint
 from nottwice.model.tool import Tool
 from nottwice.reviews.decide import check_schema
-from nottwice.views.calls import EvidenceView
 from nottwice.views.outcomes import shown_case
-from nottwice.views.reviews import CaseView, DecisionView
+from nottwice.views.people.reviews import CaseView, DecisionView
+from nottwice.views.run.calls import EvidenceView
 from nottwice.views.text import moment_text, safe, shorten
 
 LATER = "later"

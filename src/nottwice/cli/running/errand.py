@@ -29,13 +29,13 @@ from nottwice.guard.ledger import Ledger
 from nottwice.model import values
 from nottwice.model.data.records import frozen_record
 from nottwice.model.run import RunStatus
-from nottwice.views.agent import agent_view
 from nottwice.views.commands import CommandLine
-from nottwice.views.details import abort_text
-from nottwice.views.graphs import GraphProgress, progress_of
 from nottwice.views.outcomes import RunOutcome
+from nottwice.views.run.agent import agent_view
+from nottwice.views.run.details import abort_text
+from nottwice.views.run.graphs import GraphProgress, progress_of
+from nottwice.views.run.waits import Reason, reasons_of
 from nottwice.views.text import shorten
-from nottwice.views.waits import Reason, reasons_of
 
 FAILED = 1
 WAITS = 3

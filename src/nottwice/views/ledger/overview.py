@@ -1,0 +1,211 @@
+"""How does the ledger stand, and what should a person do next?
+
+Promise kept here: P171 (the store counts runs; what needs a person is loaded up to a limit).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from typing import Annotated
+
+from nottwice.engine.doubts.restored import is_failover, mark_of
+from nottwice.guard.ledger import Ledger
+from nottwice.model.data.records import frozen_record
+from nottwice.model.run import RunStatus, WaitKind
+from nottwice.model.runs.notices import NOTICE_KINDS
+from nottwice.model.runs.tally import DECIDED
+from nottwice.store.interface import ManyFiles
+from nottwice.views.commands import CommandLine
+from nottwice.views.people.reviews import CaseView, case_of_review
+from nottwice.views.run.waits import resume_command
+from nottwice.views.runs import (
+    INTERRUPTED,
+    QUEUED,
+    STATES,
+    Holders,
+    RunView,
+    count_states,
+    decided_reviews,
+    list_runs,
+    run_view,
+)
+from nottwice.views.shape import LEDGER, Timestamp, moment
+
+MOST_LOADED = 20
+"""How many reviews, and how many runs that need a person, are loaded; the rest are counted."""
+MOST_HINTS = 5
+NOT_TOLD_SECONDS = 7 * 86_400.0
+
+
+@frozen_record(frozen=True, slots=True)
+class Hint:
+    """A command worth typing now, and the reason."""
+
+    command: str
+    reason: str
+
+
+@frozen_record(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """The whole ledger in a few figures, with what needs a person."""
+
+    ledger: Annotated[str, LEDGER]
+    runs: Annotated[dict[str, int], "how many runs are in each state"]
+    reviews: Annotated[
+        dict[str, int], "how many reviews are `open`, and `decided` but not used yet"
+    ]
+    calls_in_doubt: Annotated[int, "how many calls may or may not have taken effect"]
+    waiting: Annotated[
+        dict[str, int],
+        "how many runs wait for a `review`, a `timer`, an `event`, a `child` run; "
+        "`decided`: for being opened again, because their review is decided",
+    ]
+    next: Annotated[tuple[str, ...], "commands worth typing now"]
+    copied_at: Annotated[
+        Timestamp | None, "if the ledger is a copy that is not accounted for: when it was made"
+    ]
+    not_told: Annotated[
+        int, "how many notices no one was told of within 7 days, because they were given up"
+    ]
+    unreadable: Annotated[
+        tuple[str, ...],
+        "what is wrong with each file that cannot be read; the exit code is 3 then",
+    ]
+    cases: tuple[CaseView, ...]
+    """The oldest reviews that are open."""
+    interrupted: tuple[RunView, ...]
+    """Those that changed last."""
+    ready: tuple[RunView, ...]
+    """Waiting runs for which something has arrived; those that changed last."""
+    more: int
+    """How many more are open, interrupted or ready than are loaded here."""
+    failover: str | None
+    """What is known about the failover, if one made the copy."""
+    hints: tuple[Hint, ...]
+
+
+def look_over(ledger: Ledger, commands: CommandLine | None = None) -> Overview:
+    """Count what is in a ledger, and find what needs a person."""
+    store, holders = ledger.store, Holders(ledger.store)
+    states = count_states(store.count_runs(), holders)
+    tally = store.tally(now=ledger.clock.now(), only_waiting=True, limit=MOST_LOADED)
+    waiting: Counter[str] = Counter()
+    for group in tally.groups:
+        waiting.update(dict.fromkeys(group.waits, group.runs))
+    found = list_runs(ledger, states=(INTERRUPTED,))
+    interrupted = tuple(itertools.islice(found, min(states[INTERRUPTED], MOST_LOADED)))
+    cases = tuple(case_of_review(store, review, holders) for review in tally.reviews)
+    ready = tuple(run_view(run, holders) for run in tally.ready)
+    number_ready = sum(group.runs for group in tally.groups if group.ready)
+    needing = tally.open_reviews + states[INTERRUPTED] + number_ready
+    more = needing - len(cases) - len(interrupted) - len(ready)
+    mark = mark_of(store)
+    failover = mark.why if mark is not None and is_failover(mark) else None
+    since = ledger.clock.now() - NOT_TOLD_SECONDS
+    lost = store.settled_notices(since=since, kinds=NOTICE_KINDS, given_up=True)
+    hints = [
+        *_hints_for_people(
+            cases, ready, interrupted, decided_reviews(store, ready), more, commands
+        ),
+        *_other_hints(states, failover, commands),
+    ]
+    in_doubt = len(store.calls_in_doubt())
+    unreadable = tuple(store.unreadable()) if isinstance(store, ManyFiles) else ()
+    hints = hints or _quiet_hints(states, in_doubt, len(unreadable), commands)
+    return Overview(
+        ledger=ledger.location,
+        runs={state: states[state] for state in STATES},
+        reviews={"open": tally.open_reviews, "decided": tally.decided_reviews},
+        calls_in_doubt=in_doubt,
+        waiting={kind: waiting[kind] for kind in (*(one.value for one in WaitKind), DECIDED)},
+        next=tuple(hint.command for hint in hints),
+        copied_at=moment(None if mark is None else mark.at),
+        not_told=len(lost),
+        unreadable=unreadable,
+        cases=cases,
+        interrupted=interrupted,
+        ready=ready,
+        more=more,
+        failover=failover,
+        hints=tuple(hints),
+    )
+
+
+def _hints_for_people(
+    cases: tuple[CaseView, ...],
+    ready: tuple[RunView, ...],
+    interrupted: tuple[RunView, ...],
+    decided: frozenset[str],
+    more: int,
+    commands: CommandLine | None,
+) -> list[Hint]:
+    """What needs a person; a review comes first."""
+    line = commands or CommandLine()
+    found = [
+        Hint(line.command(f"decide {case.review.review_id}"), _question(case)) for case in cases
+    ]
+    undecided = {case.review.run_id for case in cases}
+    for run in ready:
+        if run.run_id not in undecided:
+            is_decided = any(wait.subject in decided for wait in run.waits)
+            came = "was decided" if is_decided else "has what it waited for"
+            found.append(_resuming(run, came, line))
+    found += [_resuming(run, "was interrupted", line) for run in interrupted]
+    # A child is resumed by resuming its root, which may be listed for its own sake.
+    distinct = {hint.command: hint for hint in reversed(found)}
+    found = list(distinct.values())[::-1]
+    more += len(found) - MOST_HINTS
+    found = found[:MOST_HINTS]
+    if more > 0:
+        found.append(Hint(line.command("reviews"), f"… and {more} more that need a person"))
+    return found
+
+
+def _other_hints(
+    states: Counter[str], failover: str | None, commands: CommandLine | None
+) -> list[Hint]:
+    line, found = commands or CommandLine(), []
+    if failover:
+        account = line.command("backup --accounted-for --why 'what you looked up'")
+        found.append(Hint(account, "says for all runs that what they did since is accounted for"))
+    queued = states[QUEUED]
+    if queued:
+        many = "1 run is queued" if queued == 1 else f"{queued} runs are queued"
+        found.append(Hint(line.worker(), f"{many}: a worker starts them in order"))
+    return found
+
+
+def _quiet_hints(
+    states: Counter[str], in_doubt: int, unreadable: int, commands: CommandLine | None
+) -> list[Hint]:
+    """What to look at when no run needs a person."""
+    line, failed = commands or CommandLine(), states[RunStatus.FAILED.value]
+    if unreadable:
+        files = "1 file" if unreadable == 1 else f"{unreadable} files"
+        return [Hint(line.command("runs"), f"all runs but those of {files} to repair or restore")]
+    if failed:
+        many = "1 run failed: run it" if failed == 1 else f"{failed} runs failed: run each"
+        look = line.command(f"runs --state {RunStatus.FAILED.value}")
+        return [Hint(look, f"{many} again when its cause is fixed")]
+    if in_doubt:
+        calls = "1 call is" if in_doubt == 1 else f"{in_doubt} calls are"
+        until = "until your program makes the same call again"
+        return [Hint(line.command("runs"), f"{calls} in doubt {until}")]
+    return [Hint(line.command("runs"), "all runs; nothing needs you")]
+
+
+def _resuming(run: RunView, why: str, commands: CommandLine) -> Hint:
+    """The command for a run that can continue, and why."""
+    command = resume_command(run, commands)
+    if command is not None:
+        return Hint(command, f"run {run.run_id!r} {why}: this resumes it")
+    look = commands.command("show", run.run_id)
+    return Hint(look, f"run {run.run_id!r} {why}: run your program again, and it continues")
+
+
+def _question(case: CaseView) -> str:
+    review = case.review
+    if review.kind.asks_first:
+        return f"run {review.run_id!r} asks: {review.summary}"
+    return f"{review.subject} in run {review.run_id!r}: {review.summary}"

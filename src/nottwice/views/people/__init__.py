@@ -1,0 +1,1 @@
+"""What people are asked: the inbox, one review, and what each answer will do."""
