@@ -1,4 +1,4 @@
-"""For tests that watch a process from outside. They are skipped where that is not possible."""
+"""For tests that watch a process from outside. They are skipped where it is not possible."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from nottwice.testing.crash.faults.tracing import why_no_tracing
 from nottwice.testing.crash.scenario import Scenario
 from nottwice.testing.crash.stage import Stage
 from nottwice.testing.crash.sweep import fast_folder
+from tests.store.abilities import may_skip_tracing
 from tests.testing.crash.tools import ANSWERS, agent
 
-needs_strace = pytest.mark.skipif(why_no_tracing() is not None, reason=str(why_no_tracing()))
+needs_strace = pytest.mark.skipif(
+    may_skip_tracing() and why_no_tracing() is not None, reason=str(why_no_tracing())
+)
 
 
 @contextmanager
