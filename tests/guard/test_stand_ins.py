@@ -59,3 +59,16 @@ def test_in_one_context_it_comes_before_the_one_for_all(ledger: nt.Ledger) -> No
 
     assert contextvars.Context().run(inside) is here.other
     assert ledger.store is everywhere.other
+
+
+def test_a_block_and_a_handle_that_were_made_before_use_it_too(ledger: nt.Ledger) -> None:
+    named, instead = ledger.store, Instead()
+    block, handle = ledger.run("block"), ledger.attach("handle")
+    stand_in_everywhere(instead)
+    with block:
+        pass
+    with handle:
+        pass
+    for run_id in ("block", "handle"):
+        assert named.load_run(run_id) is None
+        assert instead.other.load_run(run_id) is not None

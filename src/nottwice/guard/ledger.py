@@ -33,7 +33,7 @@ from nottwice.guard.settings.notifying import NotifySource, find_notify
 from nottwice.guard.settings.policies import Policies, joined, read_policies
 from nottwice.guard.settings.project import DEFAULT_STORE as DEFAULT_STORE
 from nottwice.guard.settings.project import project_text
-from nottwice.guard.stand_ins import current_stand_in
+from nottwice.guard.stand_ins import current_stand_in, host_here
 from nottwice.guard.upkeep import on_record
 from nottwice.guard.upkeep.on_record import RecordedCall, RecordedRun, recorded_runs
 from nottwice.model.graphs.graph import parse_version
@@ -114,8 +114,7 @@ class Ledger(Hosting):
     @property
     def host(self) -> Host:
         """What its runs are opened and driven with."""
-        stand_in = current_stand_in()
-        return self._host if stand_in is None else stand_in.host(self._host)
+        return host_here(self._host)
 
     @property
     def store(self) -> Store:
@@ -156,7 +155,7 @@ class Ledger(Hosting):
         """
         check_not_importing(f"Run {run_id!r} is opened")
         return Run(
-            self.with_policies(read_policies(policy)).host,
+            self.with_policies(read_policies(policy))._host,
             run_id,
             acquire_seconds=timeout_seconds(acquire_timeout, what="acquire_timeout"),
             settle_seconds=parse_duration(settle_timeout, what="settle_timeout"),
@@ -180,7 +179,7 @@ class Ledger(Hosting):
         # Imported here: a command that only reads does without what converts values (P226).
         from nottwice.guard.attached.handle import attached
 
-        host = self.with_policies(read_policies(policy)).host
+        host = self.with_policies(read_policies(policy))._host
         acquire_seconds = timeout_seconds(acquire_timeout, what="acquire_timeout")
         settle_seconds = parse_duration(settle_timeout, what="settle_timeout")
         return attached(host, run_id, acquire_seconds, settle_seconds)

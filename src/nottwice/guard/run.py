@@ -24,6 +24,7 @@ from nottwice.errors import NotInRun, NottwiceError, UsageError
 from nottwice.guard.attached.binding import bound
 from nottwice.guard.check.importing import check_not_importing
 from nottwice.guard.frames import without_our_frames
+from nottwice.guard.stand_ins import opened_here
 from nottwice.model.call import check_id
 from nottwice.model.failure import Failure
 from nottwice.model.graphs.graph import Version
@@ -54,7 +55,7 @@ class Run:
     ) -> None:
         """``cadence``: None means that of the enclosing block of the run, if there is one."""
         self.id = check_id(run_id, what="The run id")
-        self._opening = Opening(
+        self._named = Opening(
             host=host,
             run_id=self.id,
             acquire_seconds=acquire_seconds,
@@ -64,6 +65,7 @@ class Run:
             version=version,
             labels=labels,
         )
+        self._opening = self._named
         self._cadence = cadence
         self._token: contextvars.Token[Scope | None] | None = None
         self._session: Session | None = None
@@ -90,6 +92,7 @@ class Run:
     def __enter__(self) -> Run:
         try:
             self._check_fresh()
+            self._opening = opened_here(self._named)
             session = drive(self._again(), self._opening.host)
             return self._entered(
                 session or drive(ownership.claim(self._opening), self._opening.host)
@@ -117,6 +120,7 @@ class Run:
     async def __aenter__(self) -> Run:
         try:
             self._check_fresh()
+            self._opening = opened_here(self._named)
             session = await drive_async(self._again(), self._opening.host)
             return self._entered(session or await self._claim_async())
         except NottwiceError as error:

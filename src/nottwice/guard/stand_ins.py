@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextvars
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
 from nottwice.engine.host import Host
+from nottwice.engine.opening import Opening
 from nottwice.store.interface import Store
 
 
@@ -38,6 +40,21 @@ def stand_in_everywhere(instead: StandIn | None) -> None:
 def stand_in_here(instead: StandIn) -> None:
     """Do the same for code that runs in this context, permanently."""
     _here.set(instead)
+
+
+def host_here(named: Host) -> Host:
+    """Return what runs are opened with here, given what their ledger has."""
+    stand_in = current_stand_in()
+    return named if stand_in is None else stand_in.host(named)
+
+
+def opened_here(opening: Opening) -> Opening:
+    """Return how a run is opened here, if its ledger was named somewhere else.
+
+    A block may be made before its code is examined, and entered while it is.
+    """
+    host = host_here(opening.host)
+    return opening if host is opening.host else replace(opening, host=host)
 
 
 def current_stand_in() -> StandIn | None:

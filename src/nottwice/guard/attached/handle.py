@@ -24,6 +24,7 @@ from nottwice.guard.attached.spec import Body
 from nottwice.guard.check.importing import check_not_importing
 from nottwice.guard.frames import without_our_frames
 from nottwice.guard.recorded import recorded
+from nottwice.guard.stand_ins import opened_here
 from nottwice.model.call import check_id
 
 P = ParamSpec("P")
@@ -243,6 +244,8 @@ class Handle:
             )
         check_not_importing("A run is attached to")
         scope, opening = current_scope.get(), self._opening
+        if opening is not None:
+            opening = opened_here(opening)
         if opening is None and scope is not None:
             scope.session.check_usable()
             self._session = scope.session
