@@ -61,6 +61,7 @@ from nottwice.views.reviews import ReviewList, ReviewView
 from nottwice.views.runs import FailureView, OpeningView, RunList, RunView, WaitView
 from nottwice.views.tools import CheckReport, FormatView, ToolView
 from nottwice.views.versions import VersionList, VersionRow
+from nottwice.views.workers import WorkerList, WorkerView
 
 # What each command prints, under the words that come after `nottwice`.
 DOCUMENTS: dict[str, type[Any]] = {
@@ -83,6 +84,7 @@ DOCUMENTS: dict[str, type[Any]] = {
     "run, with --detach": Enqueued,
     "talk": TalkOutcome,
     "worker": WorkerStopped,
+    "workers": WorkerList,
     "lock": Locked,
     "proxy, with --wrap or --unwrap": ClientEdited,
     "cancel": Cancelled,
@@ -123,6 +125,7 @@ SHAPES: dict[str, type[Any]] = {
     "version": VersionRow,
     "ready graph": ReadyGraph,
     "worker": WorkerFigures,
+    "known worker": WorkerView,
     "node": NodeView,
     "checkpoint": CheckpointView,
     "told": ToldView,
