@@ -61,6 +61,17 @@ WORKERS: tuple[Mutant, ...] = (
         why="The table would grow with every crash.",
     ),
     Mutant(
+        name="a copy of a ledger has the workers of the ledger",
+        file="store/sqlite/copy.py",
+        old='        connection.execute(SQL["forget_all_workers"])\n',
+        new="",
+        tests=(
+            "tests/guard/upkeep/test_backup.py::"
+            "test_the_workers_of_a_ledger_are_not_those_of_its_copy",
+        ),
+        why="The page of a copy would wait for workers that do not serve it.",
+    ),
+    Mutant(
         name="a silent worker is forgotten by the next one",
         file="model/runs/workers.py",
         old="                return abs(now - self.seen_at) > FORGOTTEN_SECONDS\n",
