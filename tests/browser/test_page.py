@@ -13,6 +13,7 @@ import pytest
 import nottwice as nt
 from nottwice.guard.ledger import Ledger
 from nottwice.reviews.inbox import Reviews
+from nottwice.worker.presence import Presence
 from tests.browser.conftest import assert_readable, screenshot
 from tests.cli.workplace import Workplace
 from tests.kill.processes import wait_until
@@ -329,3 +330,20 @@ def test_a_visitor_who_may_only_look_finds_no_button(open_page: Any, workplace: 
     visit_review(page, "ticket-8", workplace)
     assert page.locator("main button").count() == 0
     page.get_by_text("You may look, and not decide").wait_for()
+
+
+def test_an_idle_worker_comes_and_leaves_on_an_open_page(
+    open_page: Any, workplace: Workplace, axe: str
+) -> None:
+    page = open_page(**WIDE)
+    page.get_by_role("link", name="Ledger", exact=True).click()
+    page.get_by_text("No worker is on record.").wait_for()
+    with Ledger(workplace.store, create=False) as ledger:
+        worker = Presence(ledger, ["order@1.0.0"], concurrency=8)
+        worker.renew()
+        # The page hears of it without a reload, also if nothing else happens in the ledger.
+        page.get_by_text("1 alive.").wait_for()
+        page.get_by_role("cell", name="idle").wait_for()
+        assert_readable(page, axe)
+        worker.leave()
+        page.get_by_text("No worker is on record.").wait_for()

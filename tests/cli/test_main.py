@@ -24,6 +24,7 @@ from tests.tidy.source import ROOT
 COMMANDS = [
     "run",
     "worker",
+    "workers",
     "proxy",
     "runs",
     "show",

@@ -17,6 +17,7 @@ from rich.cells import cell_len
 
 import nottwice as nt
 from nottwice.cli.commands import COMMANDS
+from nottwice.worker.presence import Presence
 from tests.cli.workplace import Workplace, copy_workplace, make_workplace
 
 SEPARATOR = "\x1e"
@@ -60,6 +61,7 @@ OF_GRAPHS = (
     "runs",
     "runs --state failed",
     "runs --ready",
+    "workers",
     "show killed-1",
     "show failed-1",
     "show parent-1",
@@ -122,7 +124,10 @@ def type_lines(place: Workplace, lines: tuple[str, ...], *, width: int) -> dict[
 def assert_fits(killed: Workplace, folder: Path, lines: tuple[str, ...], width: int) -> None:
     """Type the lines at a terminal and into a pipe, each in a copy of its own."""
     other, place = (copy_workplace(killed, folder / name) for name in ("piped", "place"))
+    graphs = [f"order-{number}@1.0.0" for number in range(9)]
     for one in (other, place):
+        with nt.Ledger(one.store) as ledger:
+            Presence(ledger, graphs, concurrency=8).renew()
         (one.folder / "pyproject.toml").write_text('[tool.nottwice]\nstore = "agent.db"\n')
     piped = other.lines(*lines)
     found = type_lines(place, lines, width=width)

@@ -12,6 +12,7 @@ import yaml
 
 from nottwice.metrics.declared import ALL, Instrument, Kind, prometheus_label
 from nottwice.model.review import ReviewKind
+from nottwice.model.runs.workers import WorkerState
 from nottwice.views.runs import STATES
 from tests.tidy.source import ROOT
 
@@ -21,6 +22,7 @@ RULES = yaml.safe_load((FOLDER / "alerts.yaml").read_text())["groups"][0]["rules
 VALUES = {
     "nottwice_review_kind": {kind.value for kind in ReviewKind},
     "nottwice_run_state": set(STATES),
+    "nottwice_worker_state": {state.value for state in WorkerState},
 }
 METRIC = re.compile(r"(nottwice_[a-z_]+)(\{[^}]*\})?")
 PAIR = re.compile(r'(\w+)(=~|!~|!=|=)"([^"]*)"')

@@ -9,7 +9,7 @@ from nottwice.metrics.declared import ALL, Kind
 
 def test_names_are_unique_and_as_prometheus_writes_them() -> None:
     names = [one.prometheus_name for one in ALL]
-    assert len(set(names)) == len(ALL) == 12
+    assert len(set(names)) == len(ALL) == 13
     assert all(re.fullmatch(r"nottwice_[a-z_]+", name) for name in names)
     counters = [one for one in ALL if one.kind is Kind.COUNTER]
     assert all(one.prometheus_name.endswith("_total") for one in counters)

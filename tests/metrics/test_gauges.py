@@ -10,6 +10,8 @@ import nottwice as nt
 from nottwice.metrics import declared
 from nottwice.metrics.gauges import FRESH_SECONDS, Gauges, read_gauges
 from nottwice.model.review import Verb
+from nottwice.model.runs.workers import SILENT_SECONDS
+from nottwice.worker.presence import Presence
 from tests.fakes import Host
 
 flow = nt.Graph("gauged", version="1.0.0")
@@ -94,3 +96,16 @@ def test_an_eager_reader_gets_what_was_read_a_moment_ago(host: Host) -> None:
         assert gauges.read() is before
         host.clock.advance(FRESH_SECONDS)
         assert gauges.read() != before
+
+
+def test_workers_are_counted_by_their_state_also_if_they_are_idle(host: Host) -> None:
+    with host.process() as killed:
+        Presence(killed, [], concurrency=1).renew()
+    with host.process() as ledger, host.process() as reader:
+        assert values(reader)["nottwice.workers", "dead"] == 1
+        Presence(ledger, [], concurrency=1).renew()
+        found = values(reader)
+        assert found["nottwice.workers", "alive"] == 1
+        assert found["nottwice.workers", "dead"] == 0
+        host.clock.advance(SILENT_SECONDS + 1)
+        assert values(reader)["nottwice.workers", "silent"] == 1

@@ -153,7 +153,7 @@ def users() -> None:
 
 TABLES = (
     "tool_call_results runs steps reviews evidence audit checkpoints events graphs holders"
-    " charges openings tools run_tags outbox limit_uses".split()
+    " charges openings tools run_tags outbox limit_uses workers".split()
 )
 
 

@@ -11,6 +11,7 @@ import pytest
 import nottwice as nt
 from nottwice.errors import StoreError
 from nottwice.model.review import Verb
+from nottwice.model.runs.workers import WorkerRecord
 from nottwice.reviews.decide import decide
 from nottwice.store.interface import Commit, ReviewWrite
 from nottwice.store.postgres.store import PostgresStore
@@ -156,6 +157,21 @@ def test_an_operator_decides_and_tells_and_the_holder_continues(ledgers: Ledgers
     assert decided.decision.verb is Verb.HAPPENED
     assert [entry.who for entry in ledgers.reader.audit("run")] == ["ann"]
     assert ledgers.reader.events("run") == [event()]
+
+
+def test_a_writer_announces_its_workers_and_the_others_only_see_them(ledgers: Ledgers) -> None:
+    worker = WorkerRecord("w", ledgers.writer.holder().holder_id, ("a@1.0.0",), 8, NOW, NOW)
+    for store in (ledgers.reader, ledgers.operator):
+        with pytest.raises(StoreError, match="may not do that"):
+            store.announce(worker)
+    for _ in range(2):
+        ledgers.writer.announce(worker)
+    for store in (ledgers.reader, ledgers.operator):
+        assert [one.graphs for one in store.workers(now=NOW)] == [worker.graphs]
+        with pytest.raises(StoreError, match="may not do that"):
+            store.forget_workers(["w"])
+    ledgers.writer.forget_workers(["w"])
+    assert ledgers.reader.workers(now=NOW) == []
 
 
 def test_a_writer_opens_a_ledger_that_only_its_owner_may_change(tmp_path: Path) -> None:

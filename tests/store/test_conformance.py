@@ -32,6 +32,7 @@ from nottwice.model.run import (
     WaitKind,
 )
 from nottwice.model.runs.notices import NoticeRecord
+from nottwice.model.runs.workers import WorkerRecord
 from nottwice.model.sealing.keyring import make_key, make_keyring
 from nottwice.model.sealing.seal import Seals
 from nottwice.store.files.store import JsonFileStore
@@ -486,6 +487,16 @@ class SendsWhatWasAcknowledged(MemoryStore):
         return list(ids)
 
 
+class RemembersWorkers(MemoryStore):
+    def forget_workers(self, ids: Any) -> None:
+        pass
+
+
+class AnnouncesAWorkerAnew(MemoryStore):
+    def announce(self, worker: WorkerRecord) -> None:
+        super().announce(replace(worker, started_at=worker.seen_at))
+
+
 class DoesNotSayHowItReads(MemoryStore):
     reads_can_block: Any = None
 
@@ -532,6 +543,8 @@ BROKEN = {
     GivesANoticeToTwo: "test_a_notice_has_one_taker_while_its_lease_lasts",
     KeepsNoticesOfTheDead: "test_a_lease_that_ran_out_lets_the_next_taker_have_it",
     SendsWhatWasAcknowledged: "test_what_is_acknowledged_is_not_taken_again",
+    RemembersWorkers: "test_workers_are_on_record_until_they_are_forgotten",
+    AnnouncesAWorkerAnew: "test_a_worker_that_is_heard_from_again_is_the_same_worker",
     DoesNotSayHowItReads: "test_it_says_whether_its_reads_can_block",
     ShortensText: "test_a_record_of_a_megabyte_is_kept_whole",
 }

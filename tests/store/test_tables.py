@@ -29,6 +29,7 @@ from nottwice.model.run import (
 )
 from nottwice.model.runs.notices import NoticeRecord
 from nottwice.model.runs.openings import OpeningEnd, OpeningRecord
+from nottwice.model.runs.workers import WorkerRecord
 from nottwice.model.tools.tool_record import ToolRecord
 from nottwice.store import tables
 from nottwice.store.sqlite.schema import read_scripts
@@ -114,6 +115,13 @@ KINDS: dict[str, tuple[Table[Any], list[Any]]] = {
         [
             NoticeRecord("1a2b", "run_over", "run", NOW, '{"status":"failed"}'),
             NoticeRecord("1a2b", "run_ready", "run", NOW, "{}", "sender", NOW + 9, NOW + 1),
+        ],
+    ),
+    "worker": (
+        tables.WORKERS,
+        [
+            WorkerRecord("w", "holder", (), 1, NOW, NOW + 1),
+            WorkerRecord("w", "holder", ("refund@1.0.0", "mail@2.0.0"), 8, NOW, NOW),
         ],
     ),
     "holder": (tables.HOLDERS, [HOLDER, replace(HOLDER, lock_file="1:2")]),
@@ -203,6 +211,9 @@ SPOILED = [
     ("evidence", "at", "noon"),
     ("audit", "at", None),
     ("holder", "since", None),
+    ("worker", "seen_at", None),
+    ("worker", "graphs_json", "7"),
+    ("worker", "graphs_json", "[7]"),
 ]
 
 

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+import nottwice as nt
 from nottwice.cli.smoke.trials import show_smoke_json
 from nottwice.testing.smoke import KeyFinding, Report, Trial
 from nottwice.views.outcomes import NotifyOutcome, Served, SettingsWritten
 from nottwice.views.shape import to_plain
+from nottwice.worker.presence import Presence
 from tests.cli.reference_page import DOCUMENTS, FIELDS
 from tests.cli.workplace import HOSTILE, Workplace, copy_workplace
 
@@ -44,6 +46,7 @@ SHAPES = {
     "versions": "version",
     "changes": "change",
     "worker": "worker",
+    "workers": "known worker",
     "error": "error",
     "migrations": "migration",
     "removed_runs": "removed run",
@@ -73,6 +76,8 @@ def documents(killed: Workplace, tmp_path_factory: pytest.TempPathFactory) -> di
     place.agent("drift", "drift-1")
     place.agent("desk", "desk-1")
     review_id = place.review_of("ticket-9")
+    with nt.Ledger(place.store) as ledger:
+        Presence(ledger, ["order@1.0.0"], concurrency=8).renew()
 
     def printed(words: str) -> dict[str, Any]:
         document: dict[str, Any] = json.loads(
@@ -89,6 +94,7 @@ def documents(killed: Workplace, tmp_path_factory: pytest.TempPathFactory) -> di
         "decide, without a verb": printed(f"decide {review_id}"),
         "decide": printed(f"decide {review_id} happened --result '{MAIL}' --why x"),
         "report": printed("report"),
+        "workers": printed("workers"),
         "notify": to_plain(_NOTIFIED),
         "serve": to_plain(Served(ledger="a.db", ledgers=("a.db",), decide=None, look="http://h/")),
         "recheck": printed("recheck --app agent"),

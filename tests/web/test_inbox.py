@@ -17,6 +17,7 @@ import nottwice as nt
 from nottwice.cli.main import main
 from nottwice.errors import NottwiceError, ReplayUnsafeError
 from nottwice.guard.ledger import Ledger
+from nottwice.worker.presence import Presence
 from tests.web.visiting import Visit, hidden, words
 
 
@@ -115,12 +116,13 @@ def test_no_doubt_has_a_button_in_the_list(ledger: Ledger, visit: Visit) -> None
 def test_an_empty_inbox_says_what_was_looked_at(tmp_path: Path) -> None:
     with Ledger(tmp_path / "quiet.db") as quiet:
         text = Visit(quiet).text("/")
+        Presence(quiet, ["order@1.0.0"], concurrency=8).renew()
         with quiet.run("held"):
             busy = Visit(quiet).text("/")
     assert "Nothing waits for a person." in text
     assert "quiet.db was read just now" in text
-    assert "No living process holds a run." in text
-    assert "1 living process holds runs. Workers that wait for work hold none." in busy
+    assert "No living process holds a run. No workers are alive." in text
+    assert "1 living process holds runs. 1 worker is alive." in busy
 
 
 @nt.tool("unsafe_on_replay", name="inbox_other", approve=True)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import html
 import re
+from pathlib import Path
 
 from nottwice.guard.ledger import Ledger
 from nottwice.model.run import RunStatus
+from nottwice.model.runs.workers import SILENT_SECONDS
 from nottwice.reviews.inbox import Reviews
+from nottwice.worker.presence import Presence
+from tests.fakes import FakeClock
 from tests.web.visiting import Visit, words
 
 
@@ -121,3 +125,28 @@ def test_the_page_says_how_many_effects_per_minute_and_what_a_line_shows(visit: 
     assert f"{effects[-1] / 24:.3g} effects per minute in the last 24 minutes" in text
     assert f"from 0 to {max(effects)} in 24 minutes; now is at the right" in text
     assert "A duplicate prevented is an effect that was asked for again and not made" in text
+
+
+def test_an_idle_worker_is_alive_on_the_page_and_silent_when_it_stops_to_say_so(
+    tmp_path: Path,
+) -> None:
+    """P380."""
+    clock = FakeClock()
+    with Ledger(tmp_path / "a.db", clock=clock) as ledger:
+        visit = Visit(ledger)
+        assert "No worker is on record." in visit.text("/ledger")
+        worker = Presence(ledger, ["<b>order</b>@1.0.0"], concurrency=8)
+        worker.renew()
+        shown = visit.text("/ledger")
+        assert "Workers 1 alive." in shown
+        assert "<b>order</b>@1.0.0 idle" in html.unescape(shown)
+        assert "<b>order" not in visit.get("/ledger").text
+        told = visit.get("/api/ledger").json()["workers"]
+        assert told["counts"] == {"alive": 1, "silent": 0, "dead": 0}
+        assert told["workers"][0]["graphs"] == ["<b>order</b>@1.0.0"]
+        clock.advance(SILENT_SECONDS + 1)
+        shown = visit.text("/ledger")
+        assert "Workers 1 silent." in shown
+        assert "31 s ago" in shown
+        worker.leave()
+        assert "No worker is on record." in visit.text("/ledger")

@@ -110,7 +110,7 @@ def test_a_picture_has_a_bar_for_every_attempt_and_a_table_below(visit: Visit) -
     assert 'class="node done"' in markup
     assert "<canvas" not in markup
     text = words(markup)
-    assert "No living process is known that has order@1.0.0" in text
+    assert "No living worker has order@1.0.0" in text
     assert "IN DOUBT" in text
 
 

@@ -37,10 +37,11 @@ from tools.mutants.notify import NOTIFY
 from tools.mutants.store import STORE
 from tools.mutants.testing import TESTING
 from tools.mutants.web import WEB
+from tools.mutants.workers import WORKERS
 
 MUTANTS: tuple[Mutant, ...] = (
     *(*MODEL, *ENGINE, *STORE, *AGENT, *ATTACHED),
-    *(*HOSTS, *LANGCHAIN, *NOTIFY, *TESTING, *WEB),
+    *(*HOSTS, *LANGCHAIN, *NOTIFY, *TESTING, *WEB, *WORKERS),
 )
 COPIED = ("src", "tests", "tools", "docs", "examples", "bench", "README.md", "CHANGELOG.md")
 COPIED_TOO = ("CONTRIBUTING.md", "Makefile", "pyproject.toml")

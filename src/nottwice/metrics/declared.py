@@ -17,6 +17,7 @@ REPLAYED = "nottwice.replayed"
 SETTLED_BY = "nottwice.settled_by"
 REVIEW_KIND = "nottwice.review.kind"
 RUN_STATE = "nottwice.run.state"
+WORKER_STATE = "nottwice.worker.state"
 SECONDS = "s"
 _SUFFIXES = {SECONDS: "_seconds"}
 
@@ -132,6 +133,13 @@ OLDEST_READY = Instrument(
     SECONDS,
     "How long the run that could continue longest has waited for a worker; 0 if there is none.",
 )
+WORKERS = Instrument(
+    "nottwice.workers",
+    Kind.GAUGE,
+    "{worker}",
+    "Workers that are alive, silent (three heartbeats are missing) or dead.",
+    (WORKER_STATE,),
+)
 
 OF_PROCESS = (
     CALLS,
@@ -143,7 +151,7 @@ OF_PROCESS = (
     TOKENS_SAVED,
     USD_SAVED,
 )
-OF_LEDGER = (REVIEWS_OPEN, OLDEST_REVIEW, RUNS, OLDEST_READY)
+OF_LEDGER = (REVIEWS_OPEN, OLDEST_REVIEW, RUNS, OLDEST_READY, WORKERS)
 ALL = (*OF_PROCESS, *OF_LEDGER)
 _FAST = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5)
 BOUNDS = (*_FAST, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)

@@ -15,6 +15,7 @@ from nottwice.metrics.measuring import Measured
 from nottwice.model.review import ReviewKind
 from nottwice.model.run import RunRecord, WaitKind
 from nottwice.store.interface import Store
+from nottwice.views.ledger.workers import counts_of, states_of
 from nottwice.views.runs import STATES, Holders, count_states
 
 FRESH_SECONDS = 5.0
@@ -57,6 +58,8 @@ def read_gauges(ledger: Ledger) -> tuple[Measured, ...]:
     for state in STATES:
         found.append(Measured(declared.RUNS, states[state], {declared.RUN_STATE: state}))
     found.append(Measured(declared.OLDEST_READY, _oldest_ready(store, now), {}))
+    for name, workers in counts_of(states_of(ledger)).items():
+        found.append(Measured(declared.WORKERS, workers, {declared.WORKER_STATE: name}))
     return tuple(found)
 
 

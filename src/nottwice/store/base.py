@@ -35,6 +35,7 @@ from nottwice.model.runs.limits import LimitUse, Meter
 from nottwice.model.runs.openings import OpeningRecord
 from nottwice.model.runs.places import is_inside
 from nottwice.model.runs.tally import ReadyCount, Tally
+from nottwice.model.runs.workers import WorkerRecord
 from nottwice.model.tools.tool_record import ToolRecord
 from nottwice.store import rules
 from nottwice.store.claiming import ClaimedRun, ClaimRequest
@@ -425,6 +426,17 @@ class StoreBase(Outbox):
         data = self.all_records()
         with data.guard:
             return rules.charged(data, meter, since=since, besides=besides)
+
+    # Workers: a store keeps no records of them unless it overrides these methods.
+
+    def announce(self, worker: WorkerRecord) -> None:
+        pass
+
+    def workers(self, *, now: float) -> list[WorkerRecord]:
+        return []
+
+    def forget_workers(self, ids: Collection[str]) -> None:
+        pass
 
     # Limits: a store keeps none unless it overrides these methods.
 

@@ -42,6 +42,7 @@ from nottwice.model.runs.tally import ReadyCount, Tally
 from nottwice.model.tools.tool_record import ToolRecord
 from nottwice.store.claiming import ClaimedRun, ClaimRequest
 from nottwice.store.takers import NoticeStore
+from nottwice.store.workers import WorkerStore
 
 LEDGER = ""
 """The id that means the ledger itself where an audit entry names a run. No run has this id."""
@@ -280,7 +281,7 @@ class Outdated(Exception):
     """The store no longer shows what the writer saw. Internal: callers read again."""
 
 
-class Store(NoticeStore, Protocol):
+class Store(NoticeStore, WorkerStore, Protocol):
     """What the engine needs from a store. Reads see every commit that was reported durable."""
 
     location: str

@@ -9,8 +9,11 @@ from __future__ import annotations
 import os
 import socket
 import uuid
+from collections.abc import Collection
+from operator import attrgetter
 
 from nottwice.model.run import HolderRecord, Life
+from nottwice.model.runs.workers import WorkerRecord
 from nottwice.store.base import StoreBase
 from nottwice.store.interface import Commit
 from nottwice.store.rules import MemoryData as MemoryData
@@ -61,6 +64,19 @@ class MemoryStore(StoreBase):
 
     def all_records(self) -> MemoryData:
         return self.data
+
+    def announce(self, worker: WorkerRecord) -> None:
+        with self.data.guard:
+            self.data.workers[worker.presence_id] = worker
+
+    def workers(self, *, now: float) -> list[WorkerRecord]:
+        with self.data.guard:
+            return sorted(self.data.workers.values(), key=attrgetter("started_at", "presence_id"))
+
+    def forget_workers(self, ids: Collection[str]) -> None:
+        with self.data.guard:
+            for presence_id in ids:
+                self.data.workers.pop(presence_id, None)
 
     def close(self) -> None:
         """Mark this holder as dead. The data remains usable by other stores."""

@@ -36,6 +36,7 @@ from nottwice.model.run import (
 )
 from nottwice.model.runs.notices import NoticeRecord
 from nottwice.model.runs.openings import OpeningRecord, begun_by, end_of, trace_opening
+from nottwice.model.runs.workers import WorkerRecord
 from nottwice.model.tools.tool_record import ToolRecord
 from nottwice.store.indexed import Indexed
 from nottwice.store.interface import (
@@ -145,6 +146,7 @@ class MemoryData:
     """The holder and epoch of each run of which only these were loaded."""
     holders: dict[str, HolderRecord]
     alive: set[str]
+    workers: dict[str, WorkerRecord]
 
     def __init__(self, **records: Any) -> None:
         self.__dict__.update(records)
@@ -199,6 +201,7 @@ _MADE_BY: dict[str, Callable[[], Any]] = {
     "fences": dict,
     "holders": dict,
     "alive": set,
+    "workers": dict,
 }
 _KEPT_BY: dict[str, Callable[[Any], Any]] = {
     "runs": attrgetter("workflow_id"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from nottwice.model.call import CallIdentity, CallRow
@@ -28,6 +29,7 @@ from nottwice.model.runs.limits import LimitUse, Meter
 from nottwice.model.runs.openings import OpeningRecord
 from nottwice.model.runs.places import is_inside
 from nottwice.model.runs.tally import ReadyCount, Tally
+from nottwice.model.runs.workers import WorkerRecord
 from nottwice.model.tools.tool_record import ToolRecord
 from nottwice.store import limits, seal_walk, tally
 from nottwice.store.base import StoreBase
@@ -51,6 +53,7 @@ from nottwice.store.tables import (
     RUNS,
     STEPS,
     TOOLS,
+    WORKERS,
     micros,
     seconds,
 )
@@ -348,6 +351,24 @@ class SqlStore(SqlOutbox, StoreBase):
         asked = {"meter": meter, "since": after, "besides": besides}
         ((shown,),) = self._ask("charged", asked) or ((0,),)
         return int(shown)
+
+    # Workers
+
+    def announce(self, worker: WorkerRecord) -> None:
+        told = {**WORKERS.named(WORKERS.row(worker)), "now": micros(worker.seen_at)}
+        self._visit(lambda ask: ask(self._statements["announce"], told))
+
+    def workers(self, *, now: float) -> list[WorkerRecord]:
+        found = self._ask("workers", {"now": micros(now)})
+        # The last column is the time of the clock by which workers were seen.
+        return [
+            replace(worker, seen_at=seconds(micros(worker.seen_at) - row[-1] + micros(now)))
+            for worker, row in zip(WORKERS.records(found), found, strict=True)
+        ]
+
+    def forget_workers(self, ids: Collection[str]) -> None:
+        forget = self._statements["forget_worker"]
+        self._visit(lambda ask: [ask(forget, {"presence_id": one}) for one in ids])
 
     # Limits
 

@@ -47,6 +47,7 @@ from nottwice.model.run import (
 from nottwice.model.runs.labels import Tags
 from nottwice.model.runs.notices import NoticeRecord
 from nottwice.model.runs.openings import OpeningEnd, OpeningRecord
+from nottwice.model.runs.workers import WorkerRecord
 from nottwice.model.tools.tool_record import ToolRecord
 from nottwice.store.table import Column, Field, Table, Type, field
 
@@ -173,6 +174,17 @@ def _read_tags(stored: str) -> Tags:
     if not all(isinstance(value, str) for value in plain.values()):
         raise TypeError("the value of a tag is not text")
     return tuple(sorted(plain.items()))
+
+
+def _write_names(names: Sequence[str]) -> str:
+    return values.encode(list(names))
+
+
+def _read_names(stored: str) -> tuple[str, ...]:
+    names = values.decode(stored)
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise TypeError("it is no list of names")
+    return tuple(names)
 
 
 def _write_decision(decision: Decision) -> str:
@@ -490,6 +502,22 @@ OUTBOX: Table[NoticeRecord] = Table(
     # They only inform, and nottwice decides nothing by them.
     sealed=None,
 )
+WORKERS: Table[WorkerRecord] = Table(
+    "workers",
+    "a worker",
+    WorkerRecord,
+    (
+        _text("presence_id"),
+        _text("holder_id"),
+        field(Column("graphs_json", Type.JSON), "graphs", write=_write_names, read=_read_names),
+        _number("concurrency"),
+        _time("started_at"),
+        _time("seen_at"),
+    ),
+    key="presence_id",
+    # They only inform, and nottwice decides nothing by them.
+    sealed=None,
+)
 OF_RUNS: tuple[Table[Any], ...] = (
     CALLS,
     STEPS,
@@ -503,4 +531,4 @@ OF_RUNS: tuple[Table[Any], ...] = (
     OUTBOX,
 )
 """The tables whose rows belong to a run, besides the run's own record."""
-ALL: tuple[Table[Any], ...] = (RUNS, *OF_RUNS, GRAPHS, TOOLS, HOLDERS)
+ALL: tuple[Table[Any], ...] = (RUNS, *OF_RUNS, GRAPHS, TOOLS, HOLDERS, WORKERS)

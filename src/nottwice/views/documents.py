@@ -13,6 +13,7 @@ from nottwice.views.ledger.readiness import ReadyGraph, ReadyRuns
 from nottwice.views.ledger.report import CostReport, ToolCost
 from nottwice.views.ledger.tools import CheckReport, FormatView, ToolView
 from nottwice.views.ledger.versions import VersionList, VersionRow
+from nottwice.views.ledger.workers import WorkerList, WorkerView
 from nottwice.views.outcomes import (
     Adopted,
     AuditTrail,
@@ -83,6 +84,7 @@ DOCUMENTS: dict[str, type[Any]] = {
     "run, with --detach": Enqueued,
     "talk": TalkOutcome,
     "worker": WorkerStopped,
+    "workers": WorkerList,
     "lock": Locked,
     "proxy, with --wrap or --unwrap": ClientEdited,
     "cancel": Cancelled,
@@ -123,6 +125,7 @@ SHAPES: dict[str, type[Any]] = {
     "version": VersionRow,
     "ready graph": ReadyGraph,
     "worker": WorkerFigures,
+    "known worker": WorkerView,
     "node": NodeView,
     "checkpoint": CheckpointView,
     "told": ToldView,

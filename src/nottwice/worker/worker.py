@@ -33,6 +33,7 @@ from nottwice.model.runs.limits import Meter, meters_of_run
 from nottwice.model.tool import Duration, parse_duration
 from nottwice.worker.choice import MOST_LIMIT_SECONDS, RunTask, TaskChoice
 from nottwice.worker.crew import Crew, TaskReport
+from nottwice.worker.presence import Presence
 
 POLL_SECONDS = 0.2
 GATHER_SECONDS = 0.01
@@ -145,6 +146,7 @@ class Worker:
             raise
         finally:
             shift.crew.close()
+            shift.presence.leave()
         done = dataclasses.asdict(self.tally)
         log.info("worker stopped: %s", " ".join(f"{name}={done[name]!r}" for name in done))
         return self.tally
@@ -166,6 +168,8 @@ class _Shift:
             told_to_stop=lambda: worker._stopping,
             loop=loop,
         )
+        graphs = [graph.id for graph in self.choice.app.graphs]
+        self.presence = Presence(ledger, graphs, concurrency=worker._concurrency)
         self._store_failures = 0
         self._strangers: dict[str, float] = {}
         """When each run that no worker takes was first seen."""
@@ -176,6 +180,7 @@ class _Shift:
             started = self._take_up()
             if until_idle and not started and not self.crew.busy and not self._store_failures:
                 return
+            self.presence.renew()
             self._hear(self._pause_seconds())
         self.drain()
 
@@ -235,6 +240,7 @@ class _Shift:
         log.info("worker is draining %s runs, at most %g s", len(self.crew.busy), limit)
         until = clock.now() + limit
         while self.crew.busy and clock.now() < until:
+            self.presence.renew()
             self._hear(min(POLL_SECONDS, limit))
         if self.crew.busy:
             names = ", ".join(map(repr, sorted(self.crew.busy)))

@@ -18,6 +18,7 @@ from nottwice.guard.ledger import ledger_of
 from nottwice.guard.upkeep.backup import account_for, hold_restored
 from nottwice.store.memory import MemoryStore
 from nottwice.store.sqlite import copy as sqlite_copy
+from nottwice.worker.presence import Presence
 from tests.tidy.source import ROOT
 
 sent: list[str] = []
@@ -202,6 +203,16 @@ def test_a_ledger_that_was_restored_by_other_means_can_be_held(store: str) -> No
     with pytest.raises(nt.RunBlocked):
         agent(store, "ann")
     assert sent == ["ann"]
+
+
+def test_the_workers_of_a_ledger_are_not_those_of_its_copy(store: str) -> None:
+    """P380."""
+    with nt.Ledger(store) as ledger:
+        Presence(ledger, ["order@1.0.0"], concurrency=8).renew()
+        assert len(ledger.store.workers(now=ledger.clock.now())) == 1
+        nt.backup("copy", store=store)
+    with nt.Ledger(copy_of(store)) as copy:
+        assert copy.store.workers(now=copy.clock.now()) == []
 
 
 def test_nothing_is_overwritten(store: str, tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def test_a_killed_process_is_listed_with_the_runs_it_held(graph_runs: Workplace)
         found = look_at_ledger(ledger, LINE)
     (holder,) = [one for one in found.holders if "killed-1" in one.runs]
     assert holder.life.value == "dead"
-    assert any("killed-1" in one and "No living process" in one for one in found.findings)
+    assert any("killed-1" in one and "No living worker" in one for one in found.findings)
 
 
 def test_a_backup_is_remembered_and_json_files_are_sized(tmp_path: Path) -> None:

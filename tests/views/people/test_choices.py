@@ -57,4 +57,4 @@ def test_a_question_of_a_child_run_blocks_its_parent(graph_runs: Workplace) -> N
     assert answers == [("yes", True), ("no", True), ("Stop this run", False)]
     assert not any(one.acts for one in docket.consequences)
     assert docket.resumption.is_finding
-    assert "No living process is known that has asking@1.0.0" in docket.resumption.text
+    assert "No living worker has asking@1.0.0" in docket.resumption.text

@@ -6,10 +6,13 @@ from pathlib import Path
 
 import nottwice as nt
 from nottwice.guard.ledger import Ledger
+from nottwice.model.runs.workers import SILENT_SECONDS
 from nottwice.views.commands import CommandLine
 from nottwice.views.run.resuming import who_resumes
 from nottwice.views.runs import view_of
+from nottwice.worker.presence import Presence
 from tests.cli.workplace import Workplace
+from tests.fakes import Host
 
 LINE = CommandLine("agent.db", "flows:app", has_app=True)
 
@@ -27,7 +30,7 @@ def test_without_a_living_process_a_run_of_a_graph_is_a_finding(graph_runs: Work
     with Ledger(graph_runs.store, create=False) as ledger:
         found = who_resumes(ledger, view_of(ledger, "listen-1"), LINE)
     assert found.is_finding
-    assert found.text == "No living process is known that has listening@1.0.0. Start a worker."
+    assert found.text == "No living worker has listening@1.0.0. Start a worker."
     assert found.command == "nottwice run --id listen-1 --app flows:app --store agent.db"
 
 
@@ -47,3 +50,34 @@ def test_a_living_process_that_has_held_runs_of_the_graph_is_named(tmp_path: Pat
         with ledger.run("held"):
             held = who_resumes(ledger, view_of(ledger, "held"), LINE)
     assert "holds it and uses a decision at its next effect" in held.text
+
+
+def test_an_idle_worker_that_has_the_code_continues_the_run() -> None:
+    graph = nt.Graph("resuming", version="1.0.1")
+
+    @graph.node
+    def wait(state: dict[str, object]) -> None:
+        nt.receive("news")
+
+    host = Host()
+    with host.process() as program:
+        graph.run("r", {}, store=program)
+    with host.process() as ledger, host.process() as other, host.process() as third:
+        Presence(ledger, ["resuming@2.0.1", "others@1.0.1"], concurrency=1).renew()
+        found = who_resumes(ledger, view_of(ledger, "r"), LINE)
+        assert found.is_finding
+        assert found.text == "No living worker has resuming@1.0.1. Start a worker."
+        # The first version that this worker has is another patch, which takes the run.
+        worker = Presence(other, ["resuming@1.0.0"], concurrency=1)
+        worker.renew()
+        found = who_resumes(ledger, view_of(ledger, "r"), LINE)
+        assert not found.is_finding
+        assert "is a living worker with resuming@1.0.1. It continues the run by" in found.text
+        host.clock.advance(SILENT_SECONDS + 1)
+        found = who_resumes(ledger, view_of(ledger, "r"), LINE)
+        assert found.is_finding
+        assert "No living worker has resuming@1.0.1. pid " in found.text
+        assert "has it, but is silent. Start a worker." in found.text
+        worker.renew()
+        Presence(third, ["resuming@1.0.1"], concurrency=1).renew()
+        assert not who_resumes(ledger, view_of(ledger, "r"), LINE).is_finding

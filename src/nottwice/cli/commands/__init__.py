@@ -24,6 +24,7 @@ def _row(name: str, summary: str, *, module: str = "", attribute: str = "") -> R
 COMMANDS: dict[str, Row] = {
     "run": _row("run", "Start a run of a graph, or resume it."),
     "worker": _row("worker", "Advance runs as they become ready."),
+    "workers": _row("workers", "List workers: alive, silent or dead."),
     "proxy": _row("proxy", "Protect the tools of an MCP server."),
     "runs": _row("runs", "List runs and their state."),
     "show": _row("show", "Show one run as a timeline."),

@@ -34,6 +34,7 @@ def _show(overview: Overview) -> None:
             ("runs", f"{total}: {count_text(overview.runs.items())}" if total else "none yet"),
             ("reviews", count_text(overview.reviews.items())),
             ("waiting", _waiting_text(overview.waiting)),
+            ("workers", _workers_text(overview.workers)),
             ("in doubt", f"{doubts} {'call' if doubts == 1 else 'calls'}" if doubts else "nothing"),
             ("failover" if overview.failover else "a copy", _copy_text(overview)),
             ("not told", _not_told_text(overview.not_told)),
@@ -45,6 +46,11 @@ def _show(overview: Overview) -> None:
     for hint in overview.hints:
         show_line(f"  {safe(hint.command)}", whole=True)
         show_line(f"      {safe(hint.reason)}", style="dim")
+
+
+def _workers_text(workers: dict[str, int]) -> str | None:
+    """How many workers are there; None if there is none."""
+    return count_text(workers.items()) if any(workers.values()) else None
 
 
 def _not_told_text(number: int) -> str | None:

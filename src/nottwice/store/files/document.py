@@ -22,6 +22,7 @@ from nottwice.errors import (
 )
 from nottwice.model import values
 from nottwice.model.run import HolderRecord
+from nottwice.model.runs.workers import WorkerRecord
 from nottwice.model.sealing.seal import Seals
 from nottwice.store.files.phases import overview
 from nottwice.store.interface import (
@@ -51,6 +52,7 @@ from nottwice.store.tables import (
     RUNS,
     STEPS,
     TOOLS,
+    WORKERS,
     micros,
     seconds,
 )
@@ -288,6 +290,14 @@ def read_holder(line: bytes, *, where: str) -> HolderRecord:
     """One line of the list of processes."""
     try:
         return from_plain(HOLDERS, _parse(line), "")
+    except UNREADABLE as error:
+        raise corrupt(where, error) from error
+
+
+def read_worker(content: bytes, *, where: str) -> WorkerRecord:
+    """The file of a worker."""
+    try:
+        return from_plain(WORKERS, _parse(content), "")
     except UNREADABLE as error:
         raise corrupt(where, error) from error
 

@@ -23,6 +23,7 @@ from nottwice.errors import KeyMissing, LedgerCorrupt, NoLedger, NottwiceError, 
 from nottwice.model.call import CallRow
 from nottwice.model.review import AuditEntry, Review
 from nottwice.model.run import GraphRecord, HolderRecord, Life, RunRecord
+from nottwice.model.runs.workers import WorkerRecord
 from nottwice.model.sealing.seal import Seals
 from nottwice.store import rules
 from nottwice.store.base import StoreBase
@@ -31,6 +32,7 @@ from nottwice.store.files.copy import OnProgress, copy_folder
 from nottwice.store.files.document import RunFile
 from nottwice.store.files.graphs import KnownGraphs
 from nottwice.store.files.search import Glance, bytes_of, may_say, says
+from nottwice.store.files.workers import WorkerFiles
 from nottwice.store.interface import LEDGER, Blocked, Commit, Outdated
 from nottwice.store.machine import locks, whereabouts
 from nottwice.store.machine.filesystem import check_folder
@@ -159,6 +161,19 @@ class JsonFileStore(whereabouts.OnDisk, StoreBase):
     def runs_held_by(self, holder_id: str) -> list[RunRecord]:
         return self._glance().runs_held_by(holder_id)
 
+    def announce(self, worker: WorkerRecord) -> None:
+        self._in_this_process()
+        self._exclusively(lambda: self._workers.write(worker))
+
+    def workers(self, *, now: float) -> list[WorkerRecord]:
+        self._in_this_process()
+        with self._reading():
+            return self._workers.read_all()
+
+    def forget_workers(self, ids: Collection[str]) -> None:
+        self._in_this_process()
+        self._exclusively(lambda: self._workers.remove(ids))
+
     def unreadable(self) -> list[str]:
         """A message for each file that cannot be read. All other runs are not affected."""
         self._in_this_process()
@@ -221,6 +236,7 @@ class JsonFileStore(whereabouts.OnDisk, StoreBase):
     def _prepare(self, *, create: bool) -> None:
         self._folder, self._own = self._path, self._path / OWN_FOLDER
         self._graphs = KnownGraphs(self._folder, self._own, self._readable, self._seals)
+        self._workers = WorkerFiles(self._own / "workers")
         warning = check_folder(self._folder)
         if warning:
             log.warning(warning)

@@ -56,6 +56,9 @@ GRANT INSERT ON nottwice.tool_call_results, nottwice.runs, nottwice.steps, nottw
   nottwice.charges, nottwice.run_tags, nottwice.openings, nottwice.tools TO nottwice_writer;
 -- What is in progress under a limit. It is no part of the record.
 GRANT INSERT, UPDATE, DELETE ON nottwice.limit_uses TO nottwice_writer;
+-- Which workers are there. It is no part of the record either.
+GRANT INSERT, DELETE ON nottwice.workers TO nottwice_writer;
+GRANT UPDATE (seen_at) ON nottwice.workers TO nottwice_writer;
 GRANT UPDATE (status, attempt, attempt_id, holder_id, started_at, finished_at, retry_at, ambiguous,
   settled_by, result_kind, result_json, failure_json, past_json, writes, seal)
   ON nottwice.tool_call_results TO nottwice_writer;

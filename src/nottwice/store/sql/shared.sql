@@ -205,6 +205,18 @@ SELECT notice_id FROM nottwice.outbox WHERE {_is_old} LIMIT :limit
 -- :count_old_notices
 SELECT count(*) FROM nottwice.outbox WHERE {_is_old}
 
+-- Workers. They are seen by the clock of the server, where there is one.
+-- :announce
+INSERT INTO nottwice.workers ({workers})
+VALUES (:presence_id, :holder_id, :graphs_json, :concurrency, :started_at, {_now})
+ON CONFLICT (presence_id) DO UPDATE SET seen_at = excluded.seen_at
+
+-- :workers
+SELECT {workers}, {_now} FROM nottwice.workers ORDER BY started_at, presence_id
+
+-- :forget_worker
+DELETE FROM nottwice.workers WHERE presence_id = :presence_id
+
 -- :count_open_reviews
 SELECT status, count(*) FROM nottwice.reviews
  WHERE status IN ('open', 'decided') GROUP BY status

@@ -223,6 +223,10 @@ UPDATE nottwice.tool_call_results
 -- :put_checkpoint
 INSERT OR REPLACE INTO nottwice.checkpoints ({checkpoints}) VALUES ({?checkpoints})
 
+-- The workers of a ledger are not those of its copy.
+-- :forget_all_workers
+DELETE FROM nottwice.workers
+
 -- Created when the first limit is used. Nothing in it is worth keeping.
 -- :limits_table
 CREATE TABLE IF NOT EXISTS nottwice.limit_uses (

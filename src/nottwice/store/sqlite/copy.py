@@ -90,6 +90,7 @@ def _finish(partial: Path, mark: AuditEntry) -> None:
             )
         connection.execute("PRAGMA journal_mode = DELETE")
         connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(SQL["forget_all_workers"])
         connection.execute(SQL["add_audit"], AUDIT.named(AUDIT.row(mark)))
     descriptor = os.open(partial, os.O_RDWR | os.O_CLOEXEC)
     try:

@@ -22,6 +22,7 @@ from nottwice.testing.conformance.reads import Reads
 from nottwice.testing.conformance.ready import Ready
 from nottwice.testing.conformance.removals import Removals
 from nottwice.testing.conformance.takers import TakerChecks
+from nottwice.testing.conformance.workers import WorkerChecks
 
 
 class StoreConformance(
@@ -34,6 +35,7 @@ class StoreConformance(
     LabelChecks,
     GroupChecks,
     TakerChecks,
+    WorkerChecks,
     Ready,
     Removals,
     Reads,

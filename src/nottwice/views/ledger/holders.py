@@ -1,7 +1,7 @@
 """Which processes hold runs, and are they alive?
 
 A process is known by the runs that it holds, or held when it died. A worker that waits for work
-holds none, so it leaves no trace here.
+holds none and is not listed here (workers.py).
 """
 
 from __future__ import annotations

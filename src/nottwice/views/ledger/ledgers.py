@@ -1,7 +1,4 @@
-"""How is the ledger, and who will continue what waits in it? The page about the ledger itself.
-
-A worker that waits for work holds no run and leaves no trace in a ledger, so it is not counted.
-"""
+"""How is the ledger, and who will continue what waits in it? The page about the ledger itself."""
 
 from __future__ import annotations
 
@@ -19,6 +16,7 @@ from nottwice.views.ledger.activity import Activity, activity_since
 from nottwice.views.ledger.behind import decisions_behind
 from nottwice.views.ledger.holders import HolderView, read_holders
 from nottwice.views.ledger.overview import Overview, look_over
+from nottwice.views.ledger.workers import WorkerList, list_workers, states_of
 from nottwice.views.people.inbox import GROUP_OF
 from nottwice.views.run.resuming import who_resumes
 from nottwice.views.runs import RunView, list_runs
@@ -48,6 +46,7 @@ class LedgerView:
     oldest_seconds: Annotated[float | None, "how long the oldest open review has waited, or null"]
     decided: Annotated[dict[str, int], "how many reviews each person decided in the last 24 hours"]
     holders: Annotated[tuple[HolderView, ...], "the processes that hold runs; see holder"]
+    workers: Annotated[WorkerList, "the workers, also those that wait for work; see workers"]
     findings: Annotated[tuple[str, ...], "what waits, and no living process is known for it"]
     now: float
 
@@ -72,6 +71,7 @@ def look_at_ledger(ledger: Ledger, commands: CommandLine) -> LedgerView:
         oldest_seconds=max(waited, default=None),
         decided=decisions_behind(ledger, DAY_SECONDS, rows=0).by,
         holders=read_holders(store),
+        workers=list_workers(ledger),
         findings=_findings(ledger, overview, commands),
         now=now,
     )
@@ -83,8 +83,9 @@ def _findings(ledger: Ledger, overview: Overview, commands: CommandLine) -> tupl
     if overview.runs["queued"]:
         ready += list(list_runs(ledger, states=("queued",)))[:1]
     found: dict[str, None] = {}
+    workers = states_of(ledger)
     for run in ready:
-        resumption = who_resumes(ledger, run, commands)
+        resumption = who_resumes(ledger, run, commands, workers)
         if resumption.is_finding:
             found.setdefault(
                 f"{shorten(run.run_id, 80)} ({run.state}) could continue. {resumption.text}"

@@ -17,6 +17,7 @@ from nottwice.model.runs.notices import NOTICE_KINDS
 from nottwice.model.runs.tally import DECIDED
 from nottwice.store.interface import ManyFiles
 from nottwice.views.commands import CommandLine
+from nottwice.views.ledger.workers import counts_of, states_of
 from nottwice.views.people.reviews import CaseView, case_of_review
 from nottwice.views.run.waits import resume_command
 from nottwice.views.runs import (
@@ -61,6 +62,7 @@ class Overview:
         "how many runs wait for a `review`, a `timer`, an `event`, a `child` run; "
         "`decided`: for being opened again, because their review is decided",
     ]
+    workers: Annotated[dict[str, int], "how many workers are `alive`, `silent` and `dead`"]
     next: Annotated[tuple[str, ...], "commands worth typing now"]
     copied_at: Annotated[
         Timestamp | None, "if the ledger is a copy that is not accounted for: when it was made"
@@ -119,6 +121,7 @@ def look_over(ledger: Ledger, commands: CommandLine | None = None) -> Overview:
         reviews={"open": tally.open_reviews, "decided": tally.decided_reviews},
         calls_in_doubt=in_doubt,
         waiting={kind: waiting[kind] for kind in (*(one.value for one in WaitKind), DECIDED)},
+        workers=counts_of(states_of(ledger, holders)),
         next=tuple(hint.command for hint in hints),
         copied_at=moment(None if mark is None else mark.at),
         not_told=len(lost),

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from nottwice.guard.ledger import Ledger
 from nottwice.model.data.records import frozen_record
+from nottwice.model.run import Life
 from nottwice.store.interface import Store
 from nottwice.views.shape import Timestamp
 
@@ -26,7 +27,12 @@ def feel(ledger: Ledger, run_id: str | None = None) -> Pulse:
     if run_id is None:
         newest = store.runs(limit=1)
         seen = [(run.workflow_id, run.updated_at, run.epoch) for run in newest]
-        mark = f"{tally.open_reviews} {tally.decided_reviews} {seen}"
+        # By the time alone: whether a silent worker is dead is asked when the page is read again.
+        workers = [
+            (one.presence_id, one.state(Life.NOT_PROVEN, now=now).value)
+            for one in store.workers(now=now)
+        ]
+        mark = f"{tally.open_reviews} {tally.decided_reviews} {seen} {workers}"
     else:
         mark = _mark_of_run(store, run_id)
     return Pulse(at=Timestamp(now), open=tally.open_reviews, mark=mark)

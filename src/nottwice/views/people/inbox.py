@@ -14,10 +14,12 @@ from nottwice.guard.ledger import Ledger
 from nottwice.model.data.records import frozen_record
 from nottwice.model.review import Review, ReviewKind, ReviewStatus, Verb
 from nottwice.model.runs.labels import parse_tag
+from nottwice.model.runs.workers import WorkerState
 from nottwice.model.tool import parse_duration
 from nottwice.store.interface import Store
 from nottwice.views.commands import CommandLine, ListCommand
 from nottwice.views.ledger.holders import count_alive
+from nottwice.views.ledger.workers import counts_of, states_of
 from nottwice.views.people.choices import blocks_text
 from nottwice.views.people.reviews import ReviewView, danger_of, review_view
 from nottwice.views.runs import Holders, RunView, run_view
@@ -87,6 +89,7 @@ class Inbox:
     alive: Annotated[
         int | None, "if none is open: how many living processes hold runs; otherwise null"
     ]
+    workers: Annotated[int | None, "if none is open: how many workers are alive; otherwise null"]
     now: float
 
 
@@ -117,6 +120,7 @@ def read_inbox(ledger: Ledger, wanted: InboxFilter | None = None) -> Inbox:
         tools=tuple(sorted({one.identity.tool_name for one in undecided} - {""})),
         oldest_seconds=max((now - review.opened_at for review in undecided), default=None),
         alive=None if undecided else count_alive(store),
+        workers=None if undecided else counts_of(states_of(ledger))[WorkerState.ALIVE.value],
         now=now,
     )
 

@@ -1,7 +1,8 @@
-"""Who continues a run? A process that holds it, one that has its code and is alive, or a person.
+"""Who continues a run? A process that holds it, a living worker that has its code, or a person.
 
-A worker without a run leaves no trace in a ledger. What can be known is which processes have held
-runs of the same graph, and whether they are alive. Promise kept here: P325.
+Workers say in the ledger which graphs they have the code for, also while they wait for work. A
+process that is no worker, or a worker of an older nottwice, is known only by the runs of the same
+graph that it has held. Promise kept here: P325.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from typing import Annotated
 from nottwice.guard.ledger import Ledger
 from nottwice.model.data.records import frozen_record
 from nottwice.model.run import Life
+from nottwice.model.runs.workers import WorkerState
 from nottwice.store.interface import Store
 from nottwice.views.commands import CommandLine
+from nottwice.views.ledger.workers import StatesOfWorkers, states_of
 from nottwice.views.run.waits import resume_command
 from nottwice.views.runs import Holders, RunView
 
@@ -30,8 +33,10 @@ class Resumption:
     is_finding: Annotated[bool, "whether no living process is known that would continue it"]
 
 
-def who_resumes(ledger: Ledger, run: RunView, commands: CommandLine) -> Resumption:
-    """Who continues a run once it can continue."""
+def who_resumes(
+    ledger: Ledger, run: RunView, commands: CommandLine, workers: StatesOfWorkers | None = None
+) -> Resumption:
+    """Who continues a run once it can continue. ``workers``: if they were read already."""
     if run.is_final:
         return _resumption(f"It is {run.state}. Nothing continues it.")
     if run.holder_life is Life.ALIVE:
@@ -43,16 +48,31 @@ def who_resumes(ledger: Ledger, run: RunView, commands: CommandLine) -> Resumpti
         text = "Nothing runs by itself. Run the program that owns it again."
         return _resumption(text, is_finding=True)
     command = resume_command(run, commands)
-    alive = processes_with(ledger.store, run.graph)
+    holders = Holders(ledger.store)
+    workers = states_of(ledger, holders) if workers is None else workers
+    able = [one for one in workers if one[0].has_code_for(run.graph)]
+    serving = _processes(able, WorkerState.ALIVE, holders)
+    if serving:
+        one_of_them = "It continues" if len(serving) == 1 else "One of them continues"
+        return _resumption(
+            f"{_listed(serving, 'is a living worker', 'are living workers')} with {run.graph}. "
+            f"{one_of_them} the run by itself.",
+            command=command,
+            alive=serving,
+        )
+    silent = _processes(able, WorkerState.SILENT, holders)
+    alive = tuple(one for one in processes_with(ledger.store, run.graph) if one not in silent)
     if alive:
         return _resumption(
-            f"{_listed(alive)} of {run.graph} and is alive. If it is a worker, it continues the "
-            "run by itself.",
+            f"{_listed(alive, 'has held runs', 'have held runs')} of {run.graph} and "
+            f"{'is' if len(alive) == 1 else 'are'} alive. A worker among them continues the run by "
+            "itself.",
             command=command,
             alive=alive,
         )
+    but = f" {_listed(silent, 'has it, but is', 'have it, but are')} silent." if silent else ""
     return _resumption(
-        f"No living process is known that has {run.graph}. Start a worker.",
+        f"No living worker has {run.graph}.{but} Start a worker.",
         command=command or commands.worker(),
         is_finding=True,
     )
@@ -70,9 +90,16 @@ def processes_with(store: Store, graph: str) -> tuple[str, ...]:
     )
 
 
-def _listed(processes: tuple[str, ...]) -> str:
-    more = f" and {len(processes) - 1} more" if len(processes) > 1 else ""
-    return f"{processes[0]}{more} has held runs"
+def _processes(workers: StatesOfWorkers, wanted: WorkerState, holders: Holders) -> tuple[str, ...]:
+    """The processes of the workers that are in a state."""
+    found = [holders.describe(worker.holder_id) for worker, state in workers if state is wanted]
+    return tuple(dict.fromkeys(found))
+
+
+def _listed(processes: tuple[str, ...], one: str, several: str) -> str:
+    if len(processes) == 1:
+        return f"{processes[0]} {one}"
+    return f"{processes[0]} and {len(processes) - 1} more {several}"
 
 
 def _resumption(
