@@ -211,10 +211,10 @@ class Ledger(Hosting):
         made.limits = (*self.limits, *(one for one in limits if one not in self.limits))
         return made
 
-    def with_clock(self, clock: Clock) -> Ledger:
-        """Return the same ledger with another clock for its runs."""
+    def driven_by(self, driver: Driver, clock: Clock) -> Ledger:
+        """Return the same ledger with another driver and another clock for its runs."""
         made = self._copied()
-        made._clock = clock
+        made._driver, made._clock = driver, clock
         return made
 
     def _copied(self) -> Ledger:
