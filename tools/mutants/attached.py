@@ -76,7 +76,7 @@ ATTACHED: tuple[Mutant, ...] = (
     Mutant(
         name="a run between two turns counts as completed",
         file="engine/ownership.py",
-        old="    if session.joins or session.run.graph_id is not None:\n",
+        old="    if session.opening.joins or session.run.graph_id is not None:\n",
         new="    if session.run.graph_id is not None:\n",
         tests=(f"{_JOINING}::test_a_run_between_two_turns_is_idle_and_not_completed",),
         why="A conversation would be shown as over between two turns.",

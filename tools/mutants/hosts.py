@@ -5,6 +5,9 @@ from __future__ import annotations
 from tools.mutants.mutant import Mutant
 
 _ONCE = "tests/guard/test_once.py"
+_HOOKS = "tests/engine/test_hooks.py"
+_WATCHED = "tests/hosts/test_watched.py"
+_LEAVES = "test_a_call_that_is_cancelled_while_verify_runs_leaves_it_and_records_nothing"
 _VERDICT = "tests/hosts/test_verdict.py"
 
 HOSTS: tuple[Mutant, ...] = (
@@ -41,12 +44,72 @@ HOSTS: tuple[Mutant, ...] = (
         why="The host would end the process, and a second one would begin the same wait.",
     ),
     Mutant(
-        name="a verify that was cancelled counts as an answer",
-        file="engine/drivers.py",
-        old="    if interrupt is not None:\n        raise interrupt\n    return outcome\n",
-        new="    return outcome\n",
-        tests=(f"{_ONCE}::test_a_caller_that_is_cancelled_before_it_began_leaves_nothing_behind",),
-        why="A person would be asked because a worker was shut down.",
+        name="an interrupt while verify runs counts as an answer",
+        file="engine/hooks.py",
+        old="    except BaseException:\n        said.cancel()\n        raise\n\n\n"
+        "async def ask_async",
+        new="    except BaseException:\n        return Invoked(still_running=True)\n\n\n"
+        "async def ask_async",
+        tests=(f"{_HOOKS}::test_an_interrupt_while_verify_runs_is_raised_and_asks_no_person",),
+        why="Ctrl-C and the soft time limit of Celery would be lost, and a person would be asked.",
+    ),
+    Mutant(
+        name="a cancelled caller waits for verify",
+        file="engine/hooks.py",
+        old="        said.cancel()\n        raise\n    if not done:\n",
+        new="        await asyncio.wait([said])\n        raise\n    if not done:\n",
+        tests=(f"{_HOOKS}::test_a_cancelled_caller_leaves_a_verify_in_a_thread_immediately",),
+        why="A run would stay held by a worker that its host has cancelled.",
+    ),
+    Mutant(
+        name="an async verify may end when it likes",
+        file="engine/hooks.py",
+        old="    if not done:\n        said.cancel()\n        return Invoked(still_running=True)\n",
+        new="    if not done:\n        said.cancel()\n        await asyncio.wait([said])\n",
+        tests=(f"{_HOOKS}::test_a_verify_that_hangs_does_not_outlast_the_host",),
+        why="A hook that does not end when it is cancelled would outlast the deadline of the host.",
+    ),
+    Mutant(
+        name="a person is asked because the host had no time for verify",
+        file="engine/doubts/reconcile.py",
+        old="            doubt.leave_if_cut_short(outcome)\n",
+        new="",
+        tests=(f"{_HOOKS}::test_a_verify_that_hangs_does_not_outlast_the_host",),
+        why="Every deadline would ask a person what verify could have found out.",
+    ),
+    Mutant(
+        name="a verify is cut short for ever",
+        file="engine/doubts/doubt.py",
+        old="        if is_cut_short and self.session.clock.now() < self.deadline:\n",
+        new="        if is_cut_short:\n",
+        tests=(f"{_HOOKS}::test_a_person_is_asked_if_no_host_has_time_enough_for_verify",),
+        why="A call whose verify needs longer than any host has would never be decided.",
+    ),
+    Mutant(
+        name="a host is not asked while verify runs",
+        file="hosts/watched.py",
+        old="    return ledger.driven_by(driver, clock)\n",
+        new="    return ledger.driven_by(ledger.driver, clock)\n",
+        tests=(f"{_WATCHED}::test_a_host_is_asked_while_verify_runs",),
+        why="A verify longer than the heartbeat timeout of Temporal would fail every attempt.",
+    ),
+    Mutant(
+        name="a cancelled call in an event loop is watched until verify answers",
+        file="hosts/watched.py",
+        old="                _raise_if_ended(await asyncio.to_thread(self._look))\n"
+        "                await asyncio.wait",
+        new="                await asyncio.to_thread(self._look)\n"
+        "                await asyncio.wait",
+        tests=(f"{_WATCHED}::{_LEAVES}",),
+        why="The cancellation of an activity would be heard only when verify has answered.",
+    ),
+    Mutant(
+        name="a cancelled call in a thread is watched until verify answers",
+        file="hosts/watched.py",
+        old="            _raise_if_ended(self._look())\n            wait_for",
+        new="            self._look()\n            wait_for",
+        tests=(f"{_WATCHED}::{_LEAVES}",),
+        why="The cancellation of a DBOS workflow would be heard only when verify has answered.",
     ),
     Mutant(
         name="a host gives up what waits for a person",

@@ -19,8 +19,19 @@ TESTING: tuple[Mutant, ...] = (
     Mutant(
         name="a ledger that was opened before the crash test keeps its store",
         file="guard/ledger.py",
-        old="        return self._store if stand_in is None else stand_in.store(self._store)\n",
-        new="        return self._store\n",
+        old="        return host_here(self._host)\n",
+        new="        return self._host\n",
+        tests=(
+            "tests/testing/crash/inside/test_third_party.py"
+            "::test_a_store_of_a_third_party_is_refused_and_its_ledger_stays_as_it_was",
+        ),
+        why="A crash test would write false receipts into the real ledger.",
+    ),
+    Mutant(
+        name="a block that was made before the crash test keeps its store",
+        file="guard/run.py",
+        old="            self._opening = opened_here(self._named)\n            session = drive(",
+        new="            session = drive(",
         tests=(
             "tests/testing/crash/inside/test_third_party.py"
             "::test_a_store_of_a_third_party_is_refused_and_its_ledger_stays_as_it_was",

@@ -29,7 +29,7 @@ from nottwice.guard.attached.calling import AnyTool
 from nottwice.guard.ledger import AnyStore, Ledger, ledger_of
 from nottwice.hosts.calls import arguments_of, check_not_unbound, tool_of
 from nottwice.hosts.ordinals import Ordinals
-from nottwice.hosts.watched import WatchedClock
+from nottwice.hosts.watched import watched
 from nottwice.model.tool import Duration, parse_duration
 
 P = ParamSpec("P")
@@ -117,9 +117,8 @@ class _Step:
         return call
 
     def _watched(self, wait: StepWait) -> Ledger:
-        """The ledger for one call, whose pauses end with the workflow."""
-        ledger = self._opened()
-        return ledger.with_clock(WatchedClock(ledger.clock, wait.end))
+        """The ledger for one call, whose waits end with the workflow."""
+        return watched(self._opened(), wait.end)
 
     def _opened(self) -> Ledger:
         if self._ledger is None:

@@ -19,7 +19,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from functools import partial
 from typing import Any, TypeVar, assert_never
 
-from nottwice.engine import bodies, events
+from nottwice.engine import bodies, events, hooks
 from nottwice.engine.asks import (
     Ask,
     CanInvoke,
@@ -98,16 +98,8 @@ class UsualDriver:
                 return _fire(ask)
             case Read():
                 return ask.query(host.store)
-            case Verify():
-                # Verify has no effect. If it hangs, it blocks nothing, not even the exit of the
-                # process.
-                return _limited(
-                    _verifier(ask), None, ask.limit_seconds, lambda late: None, daemon=True
-                )
-            case Rule():
-                return _limited(
-                    _ruler(ask), None, ask.limit_seconds, lambda late: None, daemon=True
-                )
+            case Verify() | Rule():
+                return hooks.ask(_hook_of(ask), ask.limit_seconds)
             case CanInvoke():
                 return not _is_async(ask.tool) or not loop_is_running()
             case Pause():
@@ -141,18 +133,8 @@ class UsualDriver:
                         lambda: ask.tool.function(*ask.args, **ask.kwargs), ask.in_flight, limit
                     )
                 return await _in_thread(_fire, ask)
-            case Verify():
-                verify = ask.tool.verify
-                assert verify is not None
-                if inspect.iscoroutinefunction(verify):
-                    outcome = await _await(lambda: verify(ask.call), None, ask.limit_seconds)
-                else:
-                    outcome = await _in_thread(self.answer, ask, host)
-                return _unless_cancelled(outcome)
-            case Rule():
-                if _is_coroutine_function(ask.policy):
-                    return await _await(lambda: _ruled(ask), None, ask.limit_seconds)
-                return await _in_thread(self.answer, ask, host)
+            case Verify() | Rule():
+                return await hooks.ask_async(_hook_of(ask), ask.limit_seconds)
             case CanInvoke():
                 return True
             case Pause():
@@ -261,8 +243,6 @@ def _limited(
     in_flight: InFlight | None,
     limit_seconds: float,
     late: Callable[[Invoked], None],
-    *,
-    daemon: bool = False,
 ) -> Invoked:
     """Invoke in a thread and wait up to the limit. A later outcome goes to ``late``."""
     ended: Future[Invoked] = Future()
@@ -278,7 +258,7 @@ def _limited(
 
     interrupt: BaseException | None = None
     try:
-        threading.Thread(target=work, name="nottwice-tool", daemon=daemon).start()
+        threading.Thread(target=work, name="nottwice-tool").start()
         return ended.result(timeout=limit_seconds)
     except FutureTimeout:
         pass
@@ -287,16 +267,6 @@ def _limited(
     if ended.cancel():
         return Invoked(still_running=True, interrupt=interrupt)
     return dataclasses.replace(ended.result(), interrupt=interrupt)
-
-
-def _unless_cancelled(outcome: Invoked) -> Invoked:
-    """Return what ``verify`` said. If the caller was cancelled, it said nothing (P304)."""
-    interrupt = outcome.interrupt
-    if interrupt is None and isinstance(outcome.error, asyncio.CancelledError):
-        interrupt = outcome.error
-    if interrupt is not None:
-        raise interrupt
-    return outcome
 
 
 async def _in_thread(function: Callable[..., Invoked], *args: Any) -> Invoked:
@@ -317,32 +287,18 @@ async def _in_thread(function: Callable[..., Invoked], *args: Any) -> Invoked:
     return dataclasses.replace(thread.result(), interrupt=interrupt)
 
 
-def _verifier(ask: Verify) -> Callable[[], Any]:
+def _hook_of(ask: Verify | Rule) -> hooks.Hook:
+    if isinstance(ask, Rule):
+        return hooks.Hook(partial(_rule, ask), _is_coroutine_function(ask.policy))
     verify = ask.tool.verify
     assert verify is not None
-    if inspect.iscoroutinefunction(verify):
-        return lambda: asyncio.run(_coroutine(verify(ask.call)))
-    return lambda: verify(ask.call)
+    return hooks.Hook(partial(verify, ask.call), inspect.iscoroutinefunction(verify))
 
 
-def _ruler(ask: Rule) -> Callable[[], Any]:
+def _rule(ask: Rule) -> Any:
     """Run a policy outside of the run, because it must not call the run's tools."""
-
-    def rule() -> Any:
-        current_scope.set(None)
-        if _is_coroutine_function(ask.policy):
-            return asyncio.run(_coroutine(ask.policy(ask.call)))
-        return ask.policy(ask.call)
-
-    return rule
-
-
-async def _ruled(ask: Rule) -> Any:
-    token = current_scope.set(None)
-    try:
-        return await ask.policy(ask.call)
-    finally:
-        current_scope.reset(token)
+    current_scope.set(None)
+    return ask.policy(ask.call)
 
 
 def _is_coroutine_function(policy: Any) -> bool:

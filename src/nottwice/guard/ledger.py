@@ -194,9 +194,9 @@ class Ledger(Hosting):
         new = tuple(one for one in limits if one not in self._host.limits)
         return self._with(limits=(*self._host.limits, *new)) if new else self
 
-    def with_clock(self, clock: Clock) -> Ledger:
-        """Return the same ledger with another clock for its runs."""
-        return self._with(clock=clock)
+    def driven_by(self, driver: Driver, clock: Clock) -> Ledger:
+        """Return the same ledger with another driver and another clock for its runs."""
+        return self._with(driver=driver, clock=clock)
 
     def _with(self, **other: Any) -> Ledger:
         made = copy.copy(self)

@@ -39,7 +39,7 @@ from nottwice.guard.ledger import AnyStore, Ledger, ledger_of
 from nottwice.hosts.calls import arguments_of, bare, tool_of
 from nottwice.hosts.ordinals import Ordinals
 from nottwice.hosts.verdict import OPERATOR_SECONDS, HostVerdict, verdict
-from nottwice.hosts.watched import WatchedClock
+from nottwice.hosts.watched import watched
 from nottwice.model.tool import Duration, parse_duration
 
 HEADER = "nottwice-call"
@@ -158,8 +158,7 @@ class _Activity(ActivityInboundInterceptor):
         try:
             # Opening a ledger may wait for a disk or a server.
             ledger = await asyncio.to_thread(self._plugin.ledger)
-            watched = ledger.with_clock(WatchedClock(ledger.clock, _Wait().end))
-            made = await watched.aonce(
+            made = await watched(ledger, _Wait().end).aonce(
                 group,
                 name,
                 tool,

@@ -161,12 +161,16 @@ def test_a_workflow_that_is_cancelled_stops_waiting(tmp_path: Path) -> None:
     assert program.done == ["a"]
 
 
+@pytest.mark.parametrize("name", ["ponder", "brood"])
 @pytest.mark.parametrize("words", ["rarely", "briefly"], ids=["cancel", "deadline"])
-def test_a_step_hears_of_its_end_while_it_asks_verify(tmp_path: Path, words: str) -> None:
-    """P304. It releases the call and asks no person, which it would do after a minute."""
+def test_a_step_hears_of_its_end_while_it_asks_verify(
+    tmp_path: Path, words: str, name: str
+) -> None:
+    """P304. It releases the call and asks no person. The ``verify`` of ``ponder`` answers again and
+    again, that of ``brood`` never."""
     program = Program(tmp_path, words)
     plan_death(tmp_path, "after")
-    program.killed([["ponder", "a"]])
+    program.killed([[name, "a"]])
     process = program.start(RECOVERED)
     wait_for(lambda: looks(tmp_path) or process.poll() is not None)
     (tmp_path / "cancel").touch()

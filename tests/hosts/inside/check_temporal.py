@@ -373,3 +373,34 @@ def test_a_wait_for_verify_sends_heartbeats_and_hears_of_a_cancellation(tmp_path
         assert stage.done == ["a-0"]
 
     play(scene, tmp_path)
+
+
+@pytest.mark.parametrize("ends", ["answers", "is cancelled"])
+def test_a_verify_longer_than_the_heartbeat_timeout(tmp_path: Path, ends: str) -> None:
+    """P304. Temporal hears of the activity while verify runs, and the activity of Temporal."""
+
+    async def scene(stage: Stage) -> None:
+        plan_death(stage.folder, "after")
+        with stage.worker() as first:
+            handle = await stage.start([[["brood", "a"]]], seconds=120)
+            await stage.killed(first)
+        with stage.worker():
+            await asyncio.to_thread(wait_for, lambda: looks(stage.folder) == 1)
+            # Twice as long as the heartbeat timeout. A second attempt would ask once more.
+            await asyncio.sleep(8)
+            described = await handle.describe()
+            (pending,) = described.raw_description.pending_activities
+            assert (pending.attempt, looks(stage.folder)) == (2, 1)
+            if ends == "answers":
+                (stage.folder / "answer").touch()
+                assert await handle.result() == [{"did": "a-0"}]
+            else:
+                await handle.cancel()
+                with pytest.raises(WorkflowFailureError) as caught:
+                    await asyncio.wait_for(handle.result(), 30)
+                assert isinstance(caught.value.cause, CancelledError)
+            with nt.Reviews(store_of(stage.folder)) as reviews:
+                assert reviews.open() == []
+        assert stage.done == ["a-0"]
+
+    play(scene, tmp_path)

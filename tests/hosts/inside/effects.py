@@ -19,7 +19,7 @@ def lines(folder: Path) -> list[str]:
 
 
 def looks(folder: Path) -> int:
-    """How often ``verify`` was asked in vain."""
+    """How often the ``verify`` of a tool that must wait was asked."""
     file = folder / "looks"
     return len(file.read_text().split()) if file.exists() else 0
 

@@ -30,6 +30,7 @@ import nottwice as nt
 
 FOLDER = Path(sys.argv[3]) if len(sys.argv) > 3 else Path()
 BARE = sys.argv[4:] == ["bare"]
+WAITS = ("ponder", "brood")
 QUICKLY = RetryPolicy(
     initial_interval=timedelta(milliseconds=200), maximum_interval=timedelta(seconds=1)
 )
@@ -49,7 +50,7 @@ class Task:
                     f"{line}-{generations}",
                     start_to_close_timeout=timedelta(seconds=seconds),
                     retry_policy=QUICKLY,
-                    heartbeat_timeout=timedelta(seconds=4) if name == "ponder" else None,
+                    heartbeat_timeout=timedelta(seconds=4) if name in WAITS else None,
                     cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
                 )
                 for name, line in together

@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 
 import nottwice as nt
-from tests.hosts.inside.effects import die_if_planned, lines, take_effect
+from tests.hosts.inside.effects import die_if_planned, lines, take_effect, wait_for
 
 
 def functions(folder: Path, *, bare: bool) -> dict[str, Any]:
@@ -47,22 +47,33 @@ def functions(folder: Path, *, bare: bool) -> dict[str, Any]:
         """Send a line. Whether it was sent cannot be found out for a long time."""
         return take_effect(folder, line)
 
+    def look_for_long(call: nt.Call) -> nt.Verification:
+        look_in_vain(call)
+        wait_for((folder / "answer").exists, seconds=600)
+        return look(call)
+
+    def brood(line: str) -> dict[str, str]:
+        """Send a line. Finding out whether it was sent takes until the file ``answer`` is there."""
+        return take_effect(folder, line)
+
     def refuse(line: str) -> None:
         raise nt.Permanent(f"{line} is not accepted")
 
     if bare:
         url = store_of(folder)
         act = _with_own_receipts(url, send) if (folder / "place").exists() else send
-        others = {each.__name__: each for each in (post, asend, apost, ponder, refuse)}
+        others = {each.__name__: each for each in (post, asend, apost, ponder, brood, refuse)}
         return {"send": act, **others}
     found = nt.tool("unsafe_on_replay", verify=look, settles="100ms")
     asked = nt.tool("unsafe_on_replay")
+    slowly = nt.tool("unsafe_on_replay", verify=look_for_long, settles="100ms", verify_limit="9m")
     return {
         "send": found(send),
         "post": asked(post),
         "asend": found(asend),
         "apost": asked(apost),
         "ponder": nt.tool("unsafe_on_replay", verify=look_in_vain, settles="100ms")(ponder),
+        "brood": slowly(brood),
         "refuse": asked(refuse),
     }
 

@@ -50,6 +50,8 @@ class Doubt:
     """Whether a review of this call is open, for any attempt."""
     answer: Answer | None = None
     asked_at: float = 0.0
+    asked_seconds: float = 0.0
+    """How long ``verify`` was allowed to take when it was last asked."""
     result: object = None
     said: str = ""
     waited_seconds: float = 0.0
@@ -86,7 +88,7 @@ class Doubt:
             self.said = f"verify answered: {reply.answer.value}"
         else:
             self.answer = Answer.UNKNOWN
-            self.said = said_otherwise(outcome, self.tool)
+            self.said = said_otherwise(outcome, self.tool, self.asked_seconds)
         self.said = hide(self.said, self.tool)
         # However often verify is asked, the same answer is one piece of evidence.
         told = {(item.source, item.attempt_id, item.text) for item in known}
@@ -112,7 +114,8 @@ class Doubt:
         Raises RunWaits if the host has no time left.
         """
         self.wait_or_leave(0.0)
-        return self.session.at_most(self.tool.verify_limit_seconds)
+        self.asked_seconds = self.session.at_most(self.tool.verify_limit_seconds)
+        return self.asked_seconds
 
     def wait_or_leave(self, seconds: float) -> float:
         """Return how long to wait. Raises RunWaits if the host would end the caller before (P304).
@@ -122,12 +125,27 @@ class Doubt:
         now, until = self.session.clock.now(), self.session.until
         if until is None or now + seconds < until:
             return seconds
+        why = (
+            f"nottwice can find out in {seconds:.3g} s, which is longer than its host lets it wait"
+        )
+        raise self._come_back(seconds, why)
+
+    def leave_if_cut_short(self, outcome: Invoked) -> None:
+        """Raise RunWaits if the deadline of the host ended ``verify`` before its own limit (P304).
+
+        With more time it might have answered, so a person is asked only when the patience is over.
+        """
+        is_cut_short = outcome.still_running and self.asked_seconds < self.tool.verify_limit_seconds
+        if is_cut_short and self.session.clock.now() < self.deadline:
+            why = "verify did not answer in the time that its host had left"
+            raise self._come_back(FIRST_WAIT_SECONDS, why)
+
+    def _come_back(self, seconds: float, why: str) -> RunWaits:
         call = f"{self.row.identity.tool_name} in run {self.session.run_id!r}"
-        raise RunWaits(
-            f"{call} may or may not have happened, and nottwice can find out in {seconds:.3g} s, "
-            "which is longer than its host lets it wait. It was not run again. Call it again "
+        return RunWaits(
+            f"{call} may or may not have happened, and {why}. It was not run again. Call it again "
             "then.",
-            until=now + seconds,
+            until=self.session.clock.now() + seconds,
             retry_in=seconds,
             run_id=self.session.run_id,
             call_id=self.row.call_id,
@@ -297,10 +315,13 @@ def reviews_of(session: Session, row: CallRow) -> Doing[list[Review]]:
     ]
 
 
-def said_otherwise(outcome: Invoked, tool: Tool) -> str:
+def said_otherwise(outcome: Invoked, tool: Tool, limit_seconds: float) -> str:
     """Describe the outcome of a ``verify`` hook that gave none of its four answers."""
     if outcome.error is not None:
         return f"verify raised {type(outcome.error).__name__}: {outcome.error}"
+    if outcome.still_running and limit_seconds < tool.verify_limit_seconds:
+        # Without the number: the host has another time left whenever it calls.
+        return "verify did not answer in the time that its host had left"
     if outcome.still_running:
         return f"verify took longer than {tool.verify_limit_seconds:g} s"
     return (

@@ -80,7 +80,9 @@ def _end_or_learn(doubt: Doubt, mine: InFlight) -> Doing[tuple[CallRow, Attempte
             doubt.asked_at = session.clock.now()
             known = yield Read(lambda store: store.evidence(session.run_id, doubt.row.call_id))
             limit = doubt.verify_seconds()
-            doubt.take((yield Verify(tool, call_from_row(doubt.row), limit)), known)
+            outcome = yield Verify(tool, call_from_row(doubt.row), limit)
+            doubt.leave_if_cut_short(outcome)
+            doubt.take(outcome, known)
         case Action.WAIT_AND_ASK_AGAIN:
             yield Pause(doubt.wait_or_leave(doubt.next_wait()))
             doubt.answer = None
