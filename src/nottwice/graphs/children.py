@@ -109,9 +109,11 @@ def spawning(
         child_run_id(session.run_id, identity),
         given,
         parent=session.run,
-        told_to_stop=session.told_to_stop,
+        told_to_stop=lambda: session.in_flight.is_stopped or session.told_to_stop(),
     )
     try:
+        # A child may have an effect in flight, so it is waited for. It stops after its node.
+        session.in_flight.begin(mine)
         return (
             yield from _run_child(
                 scope,
@@ -124,6 +126,7 @@ def spawning(
             )
         )
     finally:
+        session.in_flight.rest(mine)
         session.in_flight.leave(mine)
 
 
