@@ -8,6 +8,7 @@ _ONCE = "tests/guard/test_once.py"
 _HOOKS = "tests/engine/test_hooks.py"
 _WATCHED = "tests/hosts/test_watched.py"
 _LEAVES = "test_a_call_that_is_cancelled_while_verify_runs_leaves_it_and_records_nothing"
+_LEAVING = "tests/graphs/test_leaving.py"
 _VERDICT = "tests/hosts/test_verdict.py"
 
 HOSTS: tuple[Mutant, ...] = (
@@ -110,6 +111,87 @@ HOSTS: tuple[Mutant, ...] = (
         new="            self._look()\n            wait_for",
         tests=(f"{_WATCHED}::{_LEAVES}",),
         why="The cancellation of a DBOS workflow would be heard only when verify has answered.",
+    ),
+    Mutant(
+        name="a cancelled run waits for what may be repeated",
+        file="engine/advance.py",
+        old="        session.in_flight.stop()\n",
+        new="",
+        tests=(f"{_LEAVING}::test_in_a_tool_without_effects",),
+        why="A host that cancels a run would wait for whatever its nodes are looking up.",
+    ),
+    Mutant(
+        name="a node that was left makes calls",
+        file="engine/calls/in_flight.py",
+        old="if self.is_stopped and (parent is None or not parent.is_part_of_effect):\n",
+        new="if False:\n",
+        tests=(f"{_LEAVING}::test_while_an_effect_is_waited_for_no_other_thread_begins_a_call",),
+        why="A thread that no process waits for would act in a run that another process has.",
+    ),
+    Mutant(
+        name="a call that was left makes another attempt",
+        file="engine/calls/in_flight.py",
+        old="            if self.is_stopped and not mine.is_part_of_effect:\n",
+        new="            if False:\n",
+        tests=(f"{_LEAVING}::test_while_an_effect_is_waited_for_no_other_thread_begins_a_call",),
+        why="An effect would begin after its host has cancelled it.",
+    ),
+    Mutant(
+        name="a cancelled run waits for the retry of an effect that failed",
+        file="engine/calls/in_flight.py",
+        old="            is_over = mine.is_left or self.is_stopped\n",
+        new="            is_over = mine.is_left\n",
+        tests=(f"{_LEAVING}::test_an_effect_that_fails_after_the_cancellation_is_not_tried_again",),
+        why="A retry policy of minutes would keep the run from the next process.",
+    ),
+    Mutant(
+        name="the parts of an effect in flight are refused",
+        file="engine/calls/in_flight.py",
+        old="        return any(one.acting for one in self.chain())\n",
+        new="        return self.acting\n",
+        tests=(f"{_LEAVING}::test_an_effect_may_make_the_calls_that_it_is_made_of",),
+        why="An effect would end half-way, in doubt, because its host was cancelled.",
+    ),
+    Mutant(
+        name="another attempt at a doubt is cancelled with its caller",
+        file="engine/doubts/reconcile.py",
+        old="    attempted: Attempted = yield Apart(made)\n",
+        new="    attempted: Attempted = yield from made\n",
+        tests=(f"{_LEAVING}::test_another_attempt_at_a_call_in_doubt_is_waited_for",),
+        why="A doubt that was resolved would become one again.",
+    ),
+    Mutant(
+        name="a run is released while an attempt is being made",
+        file="engine/calls/in_flight.py",
+        old="            if mine.acting or self._calls.get(mine.identity) is not mine:\n",
+        new="            if self._calls.get(mine.identity) is not mine:\n",
+        tests=(f"{_LEAVING}::test_another_attempt_at_a_call_in_doubt_is_waited_for",),
+        why="The outcome of the attempt could not be recorded, and a person would be asked.",
+    ),
+    Mutant(
+        name="a run that is cancelled twice is held for ever",
+        file="engine/advance.py",
+        old="released when the last effect has ended.\n"
+        "        yield from ownership.leave(session, error, failure, status=status)\n",
+        new="released when the last effect has ended.\n",
+        tests=(f"{_LEAVING}::test_an_effect_is_waited_for_and_no_other_begins",),
+        why="No other process could continue the run while this one lives.",
+    ),
+    Mutant(
+        name="a child run does not hear that its parent is left",
+        file="graphs/children.py",
+        old="told_to_stop=lambda: session.in_flight.is_stopped or session.told_to_stop(),\n",
+        new="told_to_stop=session.told_to_stop,\n",
+        tests=(f"{_LEAVING}::test_a_child_run_is_left_with_its_parent",),
+        why="A child would continue to act after its parent was cancelled.",
+    ),
+    Mutant(
+        name="a child run is not waited for",
+        file="graphs/children.py",
+        old="        session.in_flight.begin(mine)\n",
+        new="",
+        tests=(f"{_LEAVING}::test_a_child_run_is_left_with_its_parent",),
+        why="The event loop of a cancelled parent would end while its child acts.",
     ),
     Mutant(
         name="a host gives up what waits for a person",

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from nottwice.engine import bodies, events, ownership
 from nottwice.engine.asks import Doing, Invoked, Join, Read, Together, Visit
+from nottwice.engine.calls.in_flight import DRAIN_SECONDS
 from nottwice.engine.doubts import tampered
 from nottwice.engine.hiding import classify
 from nottwice.engine.opening import Opening
@@ -161,8 +162,12 @@ def _conducted(session: Session, plan: GraphCode) -> Doing[Advanced]:
             if left is not None and _is_stopped(left):
                 return Advanced(left.status, left.waits)
         raise
+    except GeneratorExit:
+        raise
     except BaseException:
-        # The process is being stopped. The run was interrupted and has not failed.
+        # The process is being stopped. The run was interrupted and has not failed. Only an effect
+        # in flight is waited for: what may be repeated is left as it is (P304).
+        session.in_flight.stop()
         yield from _leave(session, None, None, status=RunStatus.RUNNING)
         raise
     if lost is not None:
@@ -204,8 +209,15 @@ def _leave(
     *,
     status: RunStatus | None = None,
 ) -> Doing[None]:
-    for one in session.in_flight.under_way():
-        yield Join(one, ownership.DRAIN_SECONDS)
+    try:
+        for one in session.in_flight.under_way():
+            yield Join(one, DRAIN_SECONDS)
+    except GeneratorExit:
+        raise
+    except BaseException:
+        # It was cancelled again. The run is released when the last effect has ended.
+        yield from ownership.leave(session, error, failure, status=status)
+        raise
     yield from ownership.leave(session, error, failure, status=status)
 
 

@@ -112,11 +112,21 @@ class Visit:
 
 
 @light_record(frozen=True, slots=True)
+class Apart:
+    """Do something to its end even if the caller is cancelled. Answer: its result.
+
+    The caller is told of the cancellation after that. If it is cancelled again, it leaves.
+    """
+
+    doing: Doing[Any]
+
+
+@light_record(frozen=True, slots=True)
 class Together:
     """Do several things concurrently. Answer: one :class:`Invoked` each, when all have ended."""
 
     doings: tuple[Doing[Any], ...]
 
 
-Ask = Read | Write | Fire | Verify | Rule | CanInvoke | Pause | Join | Visit | Together
+Ask = Read | Write | Fire | Verify | Rule | CanInvoke | Pause | Join | Visit | Apart | Together
 Doing = Generator[Ask, Any, T]

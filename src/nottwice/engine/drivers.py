@@ -21,6 +21,7 @@ from typing import Any, TypeVar, assert_never
 
 from nottwice.engine import bodies, events, hooks
 from nottwice.engine.asks import (
+    Apart,
     Ask,
     CanInvoke,
     Doing,
@@ -35,7 +36,7 @@ from nottwice.engine.asks import (
     Visit,
     Write,
 )
-from nottwice.engine.calls.in_flight import InFlight
+from nottwice.engine.calls.in_flight import DRAIN_SECONDS, InFlight
 from nottwice.engine.host import Host
 from nottwice.engine.reading import read_in_thread
 from nottwice.engine.session import Scope, current_attempt, current_scope
@@ -44,6 +45,8 @@ from nottwice.model.tool import Tool
 from nottwice.store.soon import awaitable
 
 T = TypeVar("T")
+_apart_tasks: set[asyncio.Future[Any]] = set()
+"""What is done to its end. An event loop does not keep its tasks alive."""
 
 
 def drive(doing: Doing[T], host: Host) -> T:
@@ -108,6 +111,8 @@ class UsualDriver:
                 return _join(ask)
             case Visit():
                 return _visit(ask)
+            case Apart():
+                return drive(ask.doing, host)
             case Together():
                 return _together(ask, host)
             case _:
@@ -146,6 +151,8 @@ class UsualDriver:
                 return bool(done)
             case Visit():
                 return await _visit_async(ask)
+            case Apart():
+                return await _apart(ask, host)
             case Together():
                 return await _together_async(ask, host)
             case _:
@@ -355,16 +362,45 @@ def _visit(ask: Visit) -> Invoked:
 
 async def _visit_async(ask: Visit) -> Invoked:
     if not ask.is_async:
-        outcome = await _in_thread(_visit, ask)
-        if outcome.interrupt is not None:
-            raise outcome.interrupt
-        return outcome
+        # If the waiter is cancelled, the node runs on without it, and can make no call any more.
+        return await asyncio.get_running_loop().run_in_executor(
+            None, contextvars.copy_context().run, _visit, ask
+        )
     with bodies.NodeBody(ask.scope) as body:
         try:
             return Invoked(value=await ask.function(ask.argument), invoked=True)
         except Exception as error:
             body.error = error
             return Invoked(error=error)
+
+
+async def _apart(ask: Apart, host: Host) -> Any:
+    task = asyncio.ensure_future(drive_async(ask.doing, host))
+    _apart_tasks.add(task)
+    task.add_done_callback(_forget)
+    try:
+        await asyncio.wait([task])
+    except asyncio.CancelledError:
+        await asyncio.wait([task], timeout=DRAIN_SECONDS)
+        if task.done() and error_of(task) is not None:
+            _cancel_later()
+            return task.result()
+        raise
+    return task.result()
+
+
+def _forget(task: asyncio.Future[Any]) -> None:
+    _apart_tasks.discard(task)
+    # An error that was never looked at would be logged.
+    error_of(task)
+
+
+def _cancel_later() -> None:
+    """Deliver a cancellation again, at the next await: first comes what else has happened."""
+    task = asyncio.current_task()
+    assert task is not None
+    task.uncancel()
+    task.cancel()
 
 
 def _together(ask: Together, host: Host) -> list[Invoked]:

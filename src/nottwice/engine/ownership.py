@@ -54,7 +54,6 @@ log = logging.getLogger("nottwice")
 POLL_SECONDS = 0.05
 BUSY_SECONDS = 1.0
 """When a run is worth another look if another process drives it and has no lease."""
-DRAIN_SECONDS = 60.0
 _ENDS = (RunStatus.COMPLETED, RunStatus.FAILED)
 
 

@@ -225,8 +225,10 @@ class App:
     ) -> Progress:
         """Like ``advance``, without blocking the event loop.
 
-        If it is cancelled, nothing new begins. It ends when the calls that have begun have ended
-        and are recorded, or after a minute: an event loop that ends would cut them off.
+        If it is cancelled, nothing new begins, and it releases the run immediately. Only an effect
+        in flight is waited for, until its outcome is recorded, for up to a minute. If it is
+        cancelled again, it leaves without waiting; the run is released when the effect has ended.
+        A sync node that cannot be stopped runs on without the run, and can make no call.
         """
         check_not_importing(f"Run {run_id!r} is advanced")
         ledger = self.open_ledger(create=False)

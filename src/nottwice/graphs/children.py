@@ -21,7 +21,7 @@ from nottwice.engine.calls.in_flight import InFlight
 from nottwice.engine.doubts import reconcile
 from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.opening import Opening
-from nottwice.engine.session import Scope, current_attempt
+from nottwice.engine.session import Scope, Session, current_attempt
 from nottwice.engine.stepping import steps
 from nottwice.errors import (
     ChildFailed,
@@ -110,9 +110,11 @@ def spawning(
         run_id=child_run_id(session.run_id, identity),
         input=given,
         parent=session.run,
-        told_to_stop=session.opening.told_to_stop,
+        told_to_stop=lambda: _is_told_to_stop(session),
     )
     try:
+        # A child may have an effect in flight, so it is waited for. It stops after its node.
+        session.in_flight.begin(mine)
         return (
             yield from _run_child(
                 scope,
@@ -126,7 +128,14 @@ def spawning(
             )
         )
     finally:
+        session.in_flight.rest(mine)
         session.in_flight.leave(mine)
+
+
+def _is_told_to_stop(parent: Session) -> bool:
+    """Whether a child shall stop after its node: its parent was cancelled, or was told to stop."""
+    told_to_stop = parent.opening.told_to_stop
+    return parent.in_flight.is_stopped or (told_to_stop is not None and told_to_stop())
 
 
 def _run_child(

@@ -14,6 +14,7 @@ from typing import ParamSpec, TypeVar
 
 from nottwice.engine import bodies, events, ownership
 from nottwice.engine.asks import Doing, Read
+from nottwice.engine.calls.in_flight import DRAIN_SECONDS
 from nottwice.engine.drivers import drive, drive_async, loop_is_running
 from nottwice.engine.hiding import classify
 from nottwice.engine.host import Host
@@ -112,7 +113,7 @@ class Run:
         futures = [one.over for one in session.in_flight.under_way() if one.over is not None]
         try:
             if futures and not loop_is_running():
-                wait(futures, timeout=ownership.DRAIN_SECONDS)
+                wait(futures, timeout=DRAIN_SECONDS)
         finally:
             # A second Ctrl-C ends the waiting, but the run is still released.
             drive(ownership.leave(session, error, _failure(error, session)), session.host)
@@ -240,7 +241,7 @@ async def _leave_async(session: Session, error: BaseException | None) -> None:
     futures = [one.over for one in session.in_flight.under_way() if one.over is not None]
     if futures:
         waiting = [asyncio.wrap_future(future) for future in futures]
-        await asyncio.wait(waiting, timeout=ownership.DRAIN_SECONDS)
+        await asyncio.wait(waiting, timeout=DRAIN_SECONDS)
     await drive_async(ownership.leave(session, error, _failure(error, session)), session.host)
 
 

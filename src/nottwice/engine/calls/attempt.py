@@ -74,44 +74,50 @@ def attempt(
     not hold it back (P241). Durable: the intent before the tool is invoked; the outcome before this
     returns.
     """
-    mine.begun = True
-    yield from session.commit(
-        calls=(CallWrite(intent, before.state if before else None),),
-        reviews=reviews,
-        run=RunUpdate(RunStatus.RUNNING, intent.started_at) if reviews else None,
-        # Another attempt at a call in doubt is not a new effect, so its review does not block it.
-        unless_blocked=not past_doubts and (before is None or not before.status.in_doubt),
-        charges=charges,
-    )
-    mine.row = intent
-    if expected:
-        session.say(Action.RECORD_AND_RUN, intent)
+    session.in_flight.begin(mine)
+    is_late = False
+    try:
+        yield from session.commit(
+            calls=(CallWrite(intent, before.state if before else None),),
+            reviews=reviews,
+            run=RunUpdate(RunStatus.RUNNING, intent.started_at) if reviews else None,
+            # Another attempt at a call in doubt is no new effect, so its review does not block it.
+            unless_blocked=not past_doubts and (before is None or not before.status.in_doubt),
+            charges=charges,
+        )
+        mine.row = intent
+        if expected:
+            session.say(Action.RECORD_AND_RUN, intent)
 
-    def record_late(outcome: Invoked) -> None:
-        drive(_record_late(session, tool, intent, outcome, mine, began=began), session.host)
+        def record_late(outcome: Invoked) -> None:
+            drive(_record_late(session, tool, intent, outcome, mine, began=began), session.host)
 
-    living.add(intent.attempt_id)
-    began = session.clock.now()
-    outcome: Invoked = yield Fire(tool, *invocation, mine, record_late)
-    if outcome.still_running:
-        what = f"passed its time limit of {tool.time_limit_seconds:g} s"
+        living.add(intent.attempt_id)
+        began = session.clock.now()
+        outcome: Invoked = yield Fire(tool, *invocation, mine, record_late)
+        if outcome.still_running:
+            what = f"passed its time limit of {tool.time_limit_seconds:g} s"
+            if outcome.interrupt is not None:
+                what = f"is no longer waited for ({type(outcome.interrupt).__name__})"
+            reason = f"attempt {intent.attempt} {what}, cannot be stopped, and is still running"
+            blocked = yield from blocking.open_review(session, intent, reason)
+            is_late = True
+            raise StillRunning(outcome.interrupt or blocked)
+        row = _after(session, tool, intent, outcome, mine)
+        ends_doubt = intent.ambiguous and row.status is CallStatus.DONE
+        closes_as = "a new attempt" if ends_doubt else None
+        yield from _record(session, intent, row, outcome, closes_as=closes_as)
+        mine.row = row
+        if row.failure is not None or events.listeners:
+            session.tell_attempt(row, began=began)
         if outcome.interrupt is not None:
-            what = f"is no longer waited for ({type(outcome.interrupt).__name__})"
-        reason = f"attempt {intent.attempt} {what}, cannot be stopped, and is still running"
-        blocked = yield from blocking.open_review(session, intent, reason)
-        raise StillRunning(outcome.interrupt or blocked)
-    row = _after(session, tool, intent, outcome, mine)
-    ends_doubt = intent.ambiguous and row.status is CallStatus.DONE
-    closes_as = "a new attempt" if ends_doubt else None
-    yield from _record(session, intent, row, outcome, closes_as=closes_as)
-    mine.row = row
-    if row.failure is not None or events.listeners:
-        session.tell_attempt(row, began=began)
-    if outcome.interrupt is not None:
-        raise outcome.interrupt
-    if outcome.error is not None and is_interruption(outcome.error):
-        raise outcome.error
-    return Attempted(row, outcome)
+            raise outcome.interrupt
+        if outcome.error is not None and is_interruption(outcome.error):
+            raise outcome.error
+        return Attempted(row, outcome)
+    finally:
+        if not is_late:
+            session.in_flight.rest(mine)
 
 
 def _after(
@@ -208,6 +214,7 @@ def _record_late(
         yield from _record(session, intent, row, outcome, closes_as=closes_as)
         session.tell_attempt(row, began=began)
     finally:
+        session.in_flight.rest(mine)
         session.in_flight.leave(mine)
 
 

@@ -10,9 +10,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from nottwice.errors import SelfWait
+from nottwice.errors import NotInRun, SelfWait
 from nottwice.model.call import Call, CallIdentity, CallRow, call_from_row
 from nottwice.model.sealing.secrets import Known
+
+DRAIN_SECONDS = 60.0
+"""How long leaving a run waits for what is in flight."""
 
 living: set[str] = set()
 """Ids of attempts whose body runs in this process, or is about to. A waiter can be interrupted or
@@ -30,6 +33,10 @@ class InFlight:
     row: CallRow | None = None
     begun: bool = False
     """The intent was recorded or is being recorded. From here on the effect may happen."""
+    acting: bool = False
+    """An attempt is being made, from its intent to its recorded outcome, or a child run."""
+    is_left: bool = False
+    """Its caller is gone while it was acting. It ends with the attempt."""
     waits_for: InFlight | None = None
     over: Future[None] | None = None
     scope: Any = None
@@ -55,6 +62,11 @@ class InFlight:
     def call(self) -> Call | None:
         """The call as its tool sees it. It is built on demand."""
         return call_from_row(self.row) if self.row is not None else None
+
+    @property
+    def is_part_of_effect(self) -> bool:
+        """Whether it is acting itself, or was called from the body of a call that is."""
+        return any(one.acting for one in self.chain())
 
     def chain(self) -> list[InFlight]:
         """Return this attempt and the attempts it was called from."""
@@ -98,10 +110,17 @@ class InFlightCalls:
         self._held: set[InFlight] = set()
         self._tasks: set[asyncio.Future[Any]] = set()
         self._when_idle: Callable[[], None] | None = None
+        self.is_stopped = False
+        """Whether nothing new may begin, because the driver of the run is leaving it."""
 
     def enter(self, identity: CallIdentity, parent: InFlight | None) -> tuple[InFlight, bool]:
-        """Register a call. False: it is in flight already, and a waiter for it is returned."""
+        """Register a call. False: it is in flight already, and a waiter for it is returned.
+
+        Raises NotInRun if the run is being left, unless it is a part of an effect in flight.
+        """
         with self._guard:
+            if self.is_stopped and (parent is None or not parent.is_part_of_effect):
+                raise _is_being_left(identity)
             existing = self._calls.get(identity)
             if existing is None:
                 mine = InFlight(identity, parent)
@@ -120,17 +139,49 @@ class InFlightCalls:
         with self._guard:
             self._waiting.discard(waiter)
 
-    def leave(self, mine: InFlight) -> None:
-        """Remove a call that has ended in this process, with any outcome."""
+    def begin(self, mine: InFlight) -> None:
+        """Note that an attempt begins. Raises NotInRun if the run is being left."""
         with self._guard:
-            if self._calls.get(mine.identity) is mine:
-                del self._calls[mine.identity]
+            if self.is_stopped and not mine.is_part_of_effect:
+                raise _is_being_left(mine.identity)
+            mine.begun = mine.acting = True
+
+    def rest(self, mine: InFlight) -> None:
+        """Note that an attempt has ended and its outcome is recorded. Its call may make another."""
+        with self._guard:
+            mine.acting = False
+            is_over = mine.is_left or self.is_stopped
+        if is_over:
+            self.leave(mine)
+
+    def leave(self, mine: InFlight) -> None:
+        """Remove a call that has ended in this process, with any outcome.
+
+        A call whose attempt is still being made is removed at the end of the attempt.
+        """
+        with self._guard:
+            mine.is_left = True
+            if mine.acting or self._calls.get(mine.identity) is not mine:
+                return
+            del self._calls[mine.identity]
             over = mine.over
             idle = not self._calls
         if over is not None:
             over.set_result(None)
         if idle and self._when_idle is not None:
             self._when_idle()
+
+    def stop(self) -> None:
+        """Let nothing new begin, and drop every call that is no part of an effect in flight (P304).
+
+        What is dropped changes nothing any more: it runs on without the run, and its result is
+        lost.
+        """
+        with self._guard:
+            self.is_stopped = True
+            dropped = [one for one in self._calls.values() if not one.is_part_of_effect]
+        for one in dropped:
+            self.leave(one)
 
     def under_way(self) -> list[InFlight]:
         """Return the calls in flight, each with a future to wait for."""
@@ -191,3 +242,11 @@ class InFlightCalls:
     def drop(self, task: asyncio.Future[Any]) -> None:
         """Drop a task that has ended."""
         self._tasks.discard(task)
+
+
+def _is_being_left(identity: CallIdentity) -> NotInRun:
+    return NotInRun(
+        f"Tool {identity.tool_name!r} was not run: this process is leaving run "
+        f"{identity.workflow_id!r}, because it was cancelled. Nothing was sent. The next process "
+        "that opens the run makes the call."
+    )

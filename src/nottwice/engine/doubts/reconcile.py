@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nottwice.engine.asks import CanInvoke, Doing, Pause, Read, Verify
+from nottwice.engine.asks import Apart, CanInvoke, Doing, Pause, Read, Verify
 from nottwice.engine.calls.attempt import Attempted, StillRunning, attempt
 from nottwice.engine.calls.in_flight import InFlight
 from nottwice.engine.calls.invocation import Invocation, record_suffices
@@ -111,17 +111,19 @@ def _attempt_again(doubt: Doubt, mine: InFlight) -> Doing[Attempted]:
     if review is not None:
         after = review.used(now=now) if licensed else review.closed("another attempt", now=now)
         writes = (ReviewWrite(after, review.version),)
-    return (
-        yield from attempt(
-            session,
-            doubt.tool,
-            intent,
-            mine,
-            before=row,
-            invocation=doubt.invocation,
-            reviews=writes,
-        )
+    made = attempt(
+        session,
+        doubt.tool,
+        intent,
+        mine,
+        before=row,
+        invocation=doubt.invocation,
+        reviews=writes,
     )
+    # A run that is opened in an event loop reconciles in the task of its caller, and an attempt
+    # that is cancelled half-way would be in doubt.
+    attempted: Attempted = yield Apart(made)
+    return attempted
 
 
 def _record_what_is_known(session: Session, row: CallRow) -> Doing[CallRow]:
