@@ -144,6 +144,7 @@ soak: .venv/.dev
 bench: .venv/.dev
 	.venv/bin/python bench/startup.py
 	.venv/bin/python bench/run.py
+	.venv/bin/python bench/long_calls.py
 	.venv/bin/python bench/graphs.py
 	.venv/bin/python bench/worker.py
 	.venv/bin/python bench/agent.py

@@ -210,11 +210,12 @@ def test_listeners_of_this_process_hear_that_a_run_is_ready_once(
             heard.append((event.run_id, event.because))
 
     with host.process() as ledger:
-        ledger.on(hear)
+        stop = ledger.on(hear)
         app = nt.App(graphs=[flow], store=ledger)
         for _ in range(2):
             app.enqueue("order", "r", {"order_id": 7})
             app.enqueue_all("order", {"s": {"order_id": 8}, "t": {"order_id": 9}})
+        stop()
         told = [(one.run_id, one.about["because"]) for one in ledger.notices(kind="run_ready")]
     assert heard == [("r", "queued"), ("s", "queued"), ("t", "queued")]
     assert sorted(told) == heard

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import sys
 from collections.abc import Callable
 from functools import partial
-from types import FrameType
 from typing import Annotated, Any, NotRequired
 
 import pydantic
@@ -23,6 +21,7 @@ from nottwice.model.saving.delta import apply, diff
 from nottwice.model.saving.frozen import FrozenList, freeze
 from tests.fakes import Host
 from tests.graphs.effects import graph, run
+from tests.instructions import instructions
 
 
 class Line(BaseModel):
@@ -295,25 +294,6 @@ class Tables(TypedDict):
     dates: list[datetime.date]
     names: dict[str, str]
     lines: list[FrozenLine]
-
-
-def instructions(work: Callable[[], object]) -> int:
-    """Return how many instructions of Python code it takes. Loops in C count as one."""
-    found = 0
-
-    def trace(frame: FrameType, event: str, argument: object) -> Any:
-        nonlocal found
-        frame.f_trace_opcodes = True
-        found += event == "opcode"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        work()
-    finally:
-        sys.settrace(before)
-    return found
 
 
 def replaced(items: list[Any], at: int, item: Any) -> list[Any]:

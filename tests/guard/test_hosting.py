@@ -22,7 +22,7 @@ def test_a_listener_and_the_outbox_say_the_same() -> None:
         ledger.once("g", "1", PAY, {"cents": 7}, dying(ledger))
     heard: list[nt.events.Event] = []
     with host.process() as ledger:
-        ledger.on(heard.append)
+        stop = ledger.on(heard.append)
         with pytest.raises(ReplayUnsafeError) as caught:
             ledger.once("g", "1", PAY, {"cents": 7}, unwanted)
         review_id = caught.value.review_id
@@ -32,6 +32,7 @@ def test_a_listener_and_the_outbox_say_the_same() -> None:
         decide(ledger.store, host.clock, review_id, Verb.HAPPENED, **said)  # type: ignore[arg-type]
         host.clock.advance(60.0)
         ledger.once("g", "1", PAY, {"cents": 7}, unwanted)
+        stop()
         told = [(one.kind, one.run_id) for one in ledger.notices()]
         assert told[0] == ("review_opened", "g/1")
         assert sorted(told[1:3]) == [("review_decided", "g/1"), ("run_ready", "g/1")]

@@ -49,7 +49,7 @@ class FolderStore(StoreBase):
         data = self.records(commit.workflow_id).copy()
         rules.apply(data, commit)
         path = self._folder / (disk.name_of(commit.workflow_id) + disk.RUN)
-        disk.replace(path, document.write(RunFile(commit.workflow_id, data)))
+        disk.replace(path, *document.write(RunFile(commit.workflow_id, data)))
 
     def records(self, workflow_id: str) -> MemoryData:
         return self._read(self._folder / (disk.name_of(workflow_id) + disk.RUN))

@@ -180,8 +180,8 @@ HOSTS: tuple[Mutant, ...] = (
     Mutant(
         name="a child run does not hear that its parent is left",
         file="graphs/children.py",
-        old="told_to_stop=lambda: session.in_flight.is_stopped or session.told_to_stop(),\n",
-        new="told_to_stop=session.told_to_stop,\n",
+        old="    return parent.in_flight.is_stopped or (told",
+        new="    return (told",
         tests=(f"{_LEAVING}::test_a_child_run_is_left_with_its_parent",),
         why="A child would continue to act after its parent was cancelled.",
     ),

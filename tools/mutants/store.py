@@ -227,8 +227,8 @@ ON CONFLICT DO NOTHING
     Mutant(
         name="a new file is renamed before it is synced",
         file="store/files/disk.py",
-        old=("            _write_all(descriptor, content)\n            sync(descriptor)\n"),
-        new="            _write_all(descriptor, content)\n",
+        old="                _write_all(descriptor, piece)\n            sync(descriptor)\n",
+        new="                _write_all(descriptor, piece)\n",
         tests=(
             "tests/store/files/test_disk.py"
             "::test_a_file_that_cannot_be_synced_does_not_take_the_place_of_the_old_one",

@@ -52,21 +52,25 @@ def full_file() -> RunFile:
     return file
 
 
+def written(file: RunFile) -> bytes:
+    return b"".join(document.write(file))
+
+
 def test_what_is_written_is_read_again() -> None:
     file = full_file()
-    again = document.read(document.write(file), where="a file")
+    again = document.read(written(file), where="a file")
     assert (again.workflow_id, again.folded) == ("run", 3)
     for name in document.SECTIONS:
         assert list(again.section(name)) == list(file.section(name)), name
 
 
 def test_the_same_records_are_the_same_bytes_however_they_came_there() -> None:
-    content = document.write(full_file())
-    assert document.write(document.read(content, where="a file")) == content
+    content = written(full_file())
+    assert written(document.read(content, where="a file")) == content
 
 
 def test_a_file_begins_with_what_people_ask_for_and_shows_json_as_json() -> None:
-    text = document.write(full_file()).decode()
+    text = written(full_file()).decode()
     head = ["workflow_id", "workflow_version", "started_at", "status", "phase", "phases"]
     plain = json.loads(text)
     assert list(plain)[:6] == head
@@ -82,10 +86,10 @@ def test_a_file_begins_with_what_people_ask_for_and_shows_json_as_json() -> None
 
 def test_one_more_call_is_one_more_block_and_nothing_else() -> None:
     file = full_file()
-    before = document.write(file).decode().splitlines()
+    before = written(file).decode().splitlines()
     row = pending(identity(tool="new"))
     apply(file.data, Commit(workflow_id="run", fence=Fence("holder", 1), calls=(CallWrite(row),)))
-    after = document.write(file).decode().splitlines()
+    after = written(file).decode().splitlines()
     changes = [line for line in difflib.ndiff(before, after) if line[0] in "+-"]
     assert [line for line in changes if line.startswith("-")] == []
     assert any('"tool_name": "new"' in line for line in changes)
@@ -129,7 +133,7 @@ def test_a_time_comes_back_to_the_microsecond(seconds: float) -> None:
     ids=str,
 )
 def test_a_file_that_we_cannot_have_written_is_not_believed(change: dict[str, Any]) -> None:
-    plain = {**json.loads(document.write(full_file())), **change}
+    plain = {**json.loads(written(full_file())), **change}
     with pytest.raises(LedgerCorrupt, match=r"a\.json cannot be read.*nothing was changed"):
         document.read(json.dumps(plain).encode(), where="a.json")
 
@@ -149,14 +153,14 @@ def test_what_is_no_file_of_ours_is_not_believed(content: bytes) -> None:
 
 
 def test_any_part_of_a_file_is_not_the_file() -> None:
-    content = document.write(full_file())
+    content = written(full_file())
     for end in range(0, len(content) - 1, 97):
         with pytest.raises(LedgerCorrupt):
             document.read(content[:end], where="a.json")
 
 
 def test_a_file_of_a_newer_nottwice_is_refused_as_such() -> None:
-    plain = {**json.loads(document.write(full_file())), "nottwice": 2, "calls": "of another shape"}
+    plain = {**json.loads(written(full_file())), "nottwice": 2, "calls": "of another shape"}
     with pytest.raises(SchemaTooNew, match="Upgrade nottwice"):
         document.read(json.dumps(plain).encode(), where="a.json")
     with pytest.raises(SchemaTooNew):

@@ -143,10 +143,10 @@ def test_a_disk_that_takes_no_index_takes_the_run(
 ) -> None:
     whole = disk.replace
 
-    def full(path: Path, content: bytes) -> None:
+    def full(path: Path, *content: bytes) -> None:
         if path.name == FILE:
             raise OSError(28, "No space left on device")
-        whole(path, content)
+        whole(path, *content)
 
     monkeypatch.setattr(disk, "replace", full)
     store = opened(tmp_path / "runs")

@@ -5,6 +5,7 @@ What is true of every store is in `test_conformance.py`.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -15,6 +16,7 @@ import stat
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,7 @@ from nottwice.store.files import disk, document
 from nottwice.store.files.store import JsonFileStore
 from nottwice.store.interface import Claim, Commit, ReviewWrite
 from nottwice.store.machine import filesystem
+from tests.instructions import instructions
 from tests.store.abilities import ROOT
 from tests.store.samples import (
     NOW,
@@ -659,8 +662,8 @@ def test_a_file_is_not_parsed_again_because_another_thread_replaced_it_meanwhile
     began, go_on = threading.Event(), threading.Event()
     replace = disk.replace
 
-    def replace_slowly(path: Path, content: bytes) -> None:
-        replace(path, content)
+    def replace_slowly(path: Path, *content: bytes) -> None:
+        replace(path, *content)
         began.set()
         assert go_on.wait(10)
 
@@ -673,8 +676,39 @@ def test_a_file_is_not_parsed_again_because_another_thread_replaced_it_meanwhile
     writer.join()
     # The bytes that a thread has read just before, and then those that are there now.
     monkeypatch.setattr(disk, "read", lambda path: before if path.suffix == disk.RUN else None)
+    monkeypatch.setattr(disk, "holds", lambda path, content: False)
     assert folder.calls_in_doubt("run") == []
     monkeypatch.undo()
     monkeypatch.setattr(document, "read", read)
     assert len(folder.calls_in_doubt("run")) == 1
     assert parsed == []
+
+
+# Long runs
+
+
+@nt.tool("unsafe_on_replay", name="send_from_a_long_run")
+def send(number: int) -> dict[str, str]:
+    return {"output_file": f"{number}.txt"}
+
+
+@pytest.mark.parametrize("in_a_step", [False, True], ids=["in the run", "in a step"])
+def test_a_call_runs_no_code_for_each_call_before_it(tmp_path: Path, in_a_step: bool) -> None:
+    """P170. The bytes of the file are copied, but no code walks over its records."""
+    few, more, measured = 40, 400, 5
+
+    def call(first: int) -> int:
+        return min(instructions(partial(send, first + number)) for number in range(measured))
+
+    with contextlib.ExitStack() as block:
+        block.enter_context(nt.run("long", store=f"file:{tmp_path / 'runs'}"))
+        if in_a_step:
+            block.enter_context(nt.step("send"))
+        for number in range(few):
+            send(number)
+        early = call(few)
+        for number in range(few + measured, few + more):
+            send(number)
+        late = call(few + more)
+    # A block of 128 records takes some. The shortest loop over all records would take ten for each.
+    assert late - early < 4 * more, (early, late)

@@ -18,6 +18,8 @@ from pathlib import Path
 
 from nottwice.errors import CommitUnknown, StoreError
 
+Content = tuple[bytes, ...]
+"""The content of a file, in pieces. The contents of two commits share most of them."""
 RUN = ".json"
 INBOX = ".inbox"
 _NEW = ".new"
@@ -69,8 +71,20 @@ def read(path: Path) -> bytes | None:
         return None
 
 
-def replace(path: Path, content: bytes) -> None:
-    """Replace a file, or create it.
+def holds(path: Path, content: Content) -> bool:
+    """Whether a file has exactly this content. It is read, because a file can be edited in place
+    without a trace: within a tick of the file system's clock, or with its times set back."""
+    try:
+        with path.open("rb", buffering=0) as file:
+            if os.fstat(file.fileno()).st_size != sum(map(len, content)):
+                return False
+            return all(file.read(len(piece)) == piece for piece in content) and not file.read(1)
+    except FileNotFoundError:
+        return False
+
+
+def replace(path: Path, *content: bytes) -> None:
+    """Replace a file, or create it, with the pieces of its content.
 
     Durable: when it returns. Raises OSError with the old file in place, or CommitUnknown.
     """
@@ -86,11 +100,12 @@ def replace(path: Path, content: bytes) -> None:
             raise _unknown(path, first.error, again) from again
 
 
-def _write_beside(path: Path, content: bytes) -> None:
+def _write_beside(path: Path, content: Content) -> None:
     beside = path.with_name(path.name + _NEW)
     try:
         with _opened(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as descriptor:
-            _write_all(descriptor, content)
+            for piece in content:
+                _write_all(descriptor, piece)
             sync(descriptor)
     except OSError:
         with contextlib.suppress(OSError):

@@ -8,9 +8,10 @@ Everything above the records is derived from them at every commit and is never r
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 from nottwice.errors import (
@@ -24,7 +25,9 @@ from nottwice.model import values
 from nottwice.model.run import HolderRecord
 from nottwice.model.runs.workers import WorkerRecord
 from nottwice.model.sealing.seal import Seals
-from nottwice.store.files.phases import overview
+from nottwice.store.files.derived import Derived
+from nottwice.store.files.disk import Content
+from nottwice.store.files.phases import Seen, overview
 from nottwice.store.interface import (
     CallWrite,
     ChargeWrite,
@@ -61,6 +64,7 @@ R = TypeVar("R")
 FORMAT = 1
 # The depth of a value in a file: the file, a section, a record.
 _OUR_DEPTH = 3
+Texts = Derived[Any, bytes, bytes]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -120,10 +124,10 @@ class RunFile:
     data: MemoryData = field(default_factory=MemoryData)
     folded: int = 0
     """The number of the last inbox line that the file already contains."""
-    texts: dict[int, tuple[Any, str]] = field(default_factory=dict)
-    """Records that were written before, as text, because most of a file is the same next time. They
-    are found by ``id()``, which is far faster than hashing. Keeping them here keeps the ids unique.
-    """
+    texts: dict[str, Texts] = field(default_factory=dict)
+    """The records of each section as they were last written."""
+    seen: Seen = field(default_factory=Seen)
+    """What the head of the file was made from."""
     unknown: dict[str, Any] = field(default_factory=dict)
     """Sections that a newer nottwice added. They are written back unchanged (P225)."""
     unknown_columns: dict[tuple[str, tuple[Any, ...]], dict[str, Any]] = field(default_factory=dict)
@@ -140,32 +144,48 @@ class RunFile:
         return replace(self, data=self.data.copy())
 
 
-def write(file: RunFile, seals: Seals | None = None) -> bytes:
-    """The whole file. Records keep their order, so that a change makes a small diff."""
-    parts = [f'"{name}": {_pretty(value, 2)}' for name, value in overview(file.data).items()]
-    parts.insert(0, f'"workflow_id": {_pretty(file.workflow_id, 2)}')
-    parts.append(f'"nottwice": {FORMAT}')
-    parts.append(f'"folded": {file.folded}')
-    texts: dict[int, tuple[Any, str]] = {}
+def write(file: RunFile, seals: Seals | None = None) -> Content:
+    """The whole file. Records keep their order, so that a change makes a small diff.
+
+    Records that were written before are not encoded again, and their blocks are not joined again.
+    """
+    file.seen = file.seen.updated(file.data)
+    shown = overview(file.data, file.seen).items()
+    head = [f'"{name}": {_pretty(value, 2)}' for name, value in shown]
+    head.insert(0, f'"workflow_id": {_pretty(file.workflow_id, 2)}')
+    head += [f'"nottwice": {FORMAT}', f'"{_LAST_OF_HEAD}": {file.folded}']
+    pieces = [("{\n  " + ",\n  ".join(head)).encode()]
+    texts: dict[str, Texts] = {}
     for name in SECTIONS:
-        written = []
-        for record in file.section(name):
-            _, text = file.texts.get(id(record)) or (record, _text_of(file, name, record))
-            texts[id(record)] = record, text
-            written.append(text)
-        inside = ",\n    ".join(written)
-        parts.append(f'"{name}": [\n    {inside}\n  ]' if written else f'"{name}": []')
-    parts += [f'"{name}": {_pretty(found, 2)}' for name, found in file.unknown.items()]
+        texts[name] = file.texts.get(name, Texts()).updated(
+            list(file.section(name)), of_one=partial(_text_of, file, name), of_block=_joined
+        )
+        pieces += _section(name, texts[name].of_blocks)
+    unknown = [f',\n  "{name}": {_pretty(found, 2)}' for name, found in file.unknown.items()]
+    pieces.append("".join(unknown).encode())
     file.texts = texts
-    return _sealed(seals, "file", "{\n  " + ",\n  ".join(parts), ",\n  ", "\n}\n")
+    return _sealed(seals, "file", pieces, ",\n  ", "\n}\n")
 
 
-def _text_of(file: RunFile, section: str, record: Any) -> str:
+def _section(name: str, blocks: Sequence[bytes]) -> list[bytes]:
+    if not blocks:
+        return [f',\n  "{name}": []'.encode()]
+    # A text ends with the comma that separates it from the next one. The last one has none.
+    last = blocks[-1].removesuffix(b",\n") + b"\n  ]"
+    return [f',\n  "{name}": [\n'.encode(), *blocks[:-1], last]
+
+
+def _joined(records: Sequence[Any], texts: Sequence[bytes]) -> bytes:
+    return b"".join(texts)
+
+
+def _text_of(file: RunFile, section: str, record: Any) -> bytes:
+    """A record in a section, with what separates it from the next one."""
     table = SECTIONS[section]
     plain = to_plain(table, record)
     if file.unknown_columns:
         plain |= file.unknown_columns.get((section, table.where(table.row(record))), {})
-    return _pretty(plain, 4)
+    return f"    {_pretty(plain, 4)},\n".encode()
 
 
 def read(
@@ -216,10 +236,13 @@ _KNOWN_NAMES = {
 # A file, or a line, is sealed as a whole: the seal is its last member.
 
 
-def _sealed(seals: Seals | None, what: str, text: str, between: str, end: str) -> bytes:
+def _sealed(
+    seals: Seals | None, what: str, pieces: Sequence[bytes], between: str, end: str
+) -> Content:
     if seals is not None:
-        text += f'{between}"seal": "{seals.seal(what, (text,))}"'
-    return (text + end).encode()
+        text = b"".join(pieces).decode()
+        end = f'{between}"seal": "{seals.seal(what, (text,))}"{end}'
+    return (*pieces, end.encode())
 
 
 def _check_seal(
@@ -322,7 +345,7 @@ def write_line(commit: Commit, number: int, seals: Seals | None = None) -> bytes
     if commit.forgotten:
         plain["forgotten"] = commit.forgotten
     text = json.dumps(plain, ensure_ascii=False, separators=(", ", ": "))
-    return _sealed(seals, "line", text.removesuffix("}"), ", ", "}")
+    return b"".join(_sealed(seals, "line", [text.removesuffix("}").encode()], ", ", "}"))
 
 
 def read_line(

@@ -9,24 +9,64 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from itertools import chain, compress, repeat
+from operator import attrgetter, is_not
+from typing import Any, TypeVar
 
 from nottwice.model.call import CallRow, CallStatus, ResultKind
+from nottwice.model.data.records import frozen_record
 from nottwice.model.run import RunStatus, StepRecord, StepStatus
 from nottwice.model.runs.output_file import NAME, named_in
 from nottwice.model.runs.places import was_left
+from nottwice.store.files.derived import Derived
 from nottwice.store.rules import MemoryData
 
+K = TypeVar("K")
+V = TypeVar("V")
 PENDING = "pending"
 _ENDED = (RunStatus.COMPLETED, RunStatus.REMOVED)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_Outputs = tuple[tuple[tuple[str, str], str], ...]
+"""The file that a call named, after the visit that it belongs to; empty if it named none."""
 
 
-def overview(data: MemoryData) -> dict[str, Any]:
-    """The head of a run's file. ``data`` holds only this run."""
+@frozen_record(frozen=True, slots=True)
+class Seen:
+    """What the records of a run say about its phases, as computed for its last overview."""
+
+    visits: Derived[StepRecord, tuple[str, str], dict[tuple[str, str], StepRecord]] = field(
+        default_factory=Derived
+    )
+    """The last visit of each step, by its phase and its name in it. The last visit counts: a node
+    of a loop can be in progress again."""
+    outputs: Derived[CallRow, _Outputs, dict[tuple[str, str], str]] = field(default_factory=Derived)
+    """The last file that was named in each visit, by the step's node and checkpoint."""
+
+    def updated(self, data: MemoryData) -> Seen:
+        """The same for the records of a later commit."""
+        begun = _begun_steps(data)
+        if not begun:
+            return Seen()
+        return Seen(
+            self.visits.updated(
+                begun,
+                of_one=lambda step: phase_of(step.node_id),
+                of_block=lambda steps, places: dict(zip(places, steps, strict=True)),
+            ),
+            self.outputs.updated(
+                list(data.calls.values()),
+                of_one=_output_file,
+                of_block=lambda calls, found: dict(chain.from_iterable(found)),
+            ),
+        )
+
+
+def overview(data: MemoryData, seen: Seen | None = None) -> dict[str, Any]:
+    """The head of a run's file. ``data`` holds only this run; ``seen`` is up to date with it."""
     run = next(iter(data.runs.values()), None)
-    phases = _phases(data)
+    phases = _phases(data, seen or Seen().updated(data))
     return {
         "workflow_version": None if run is None else run.version,
         "started_at": None if run is None else moment(run.created_at),
@@ -45,7 +85,7 @@ def phase_of(node_id: str) -> tuple[str, str]:
     return node_id[:end], node_id[end:].removeprefix("/")
 
 
-def _phases(data: MemoryData) -> dict[str, Any]:
+def _phases(data: MemoryData, seen: Seen) -> dict[str, Any]:
     phases: dict[str, dict[str, Any]] = {}
     inner: dict[str, dict[str, dict[str, Any]]] = {}
     for planned in _planned(data):
@@ -53,17 +93,13 @@ def _phases(data: MemoryData) -> dict[str, Any]:
         phases.setdefault(phase, {"status": PENDING})
         if name:
             inner.setdefault(phase, {})[name] = {"status": PENDING}
-    bound = next((run.graph_id for run in data.runs.values()), None)
-    begun = [step for step in data.steps.values() if not was_left(step, bound)]
-    outputs = _output_files(data.calls.values()) if begun else {}
-    for step in sorted(begun, key=lambda one: one.ordinal):
-        phase, name = phase_of(step.node_id)
+    outputs = _merged(seen.outputs.of_blocks)
+    for (phase, name), step in _merged(seen.visits.of_blocks).items():
         phases.setdefault(phase, {"status": PENDING})
         mark = _mark(step, outputs.get((step.node_id, step.checkpoint_id)))
         if name:
             inner.setdefault(phase, {})[name] = mark
         else:
-            # The last visit counts: a node of a loop can be in progress again.
             phases[phase] = mark
     if any(run.status in _ENDED for run in data.runs.values()):
         # A branch that was not taken is no longer to come.
@@ -72,6 +108,24 @@ def _phases(data: MemoryData) -> dict[str, Any]:
     for phase, steps in inner.items():
         _sum_up(phases[phase], steps)
     return phases
+
+
+def _merged(blocks: Iterable[dict[K, V]]) -> dict[K, V]:
+    """One dict of all. Each key stays where it was first, with its last value."""
+    merged: dict[K, V] = {}
+    for block in blocks:
+        merged.update(block)
+    return merged
+
+
+def _begun_steps(data: MemoryData) -> list[StepRecord]:
+    """The steps that the run began and did not leave behind, in the order of their ordinals."""
+    steps = sorted(data.steps.values(), key=attrgetter("ordinal"))
+    bound = next((run.graph_id for run in data.runs.values()), None)
+    not_done = map(is_not, map(attrgetter("status"), steps), repeat(StepStatus.DONE))
+    if any(was_left(step, bound) for step in compress(steps, not_done)):
+        return [step for step in steps if not was_left(step, bound)]
+    return steps
 
 
 def _sum_up(phase: dict[str, Any], steps: dict[str, dict[str, Any]]) -> None:
@@ -142,21 +196,19 @@ def _current(marks: dict[str, Any]) -> str | None:
     return next(reversed(marks), None)
 
 
-def _output_files(calls: Iterable[CallRow]) -> dict[tuple[str, str], str]:
-    """The file that the last result in each visit of a step names, if any."""
-    found: dict[tuple[str, str], str] = {}
-    for row in calls:
-        result = row.result
-        if row.status is not CallStatus.DONE or result is None:
-            continue
-        if result.kind is ResultKind.NOT_KEPT or f'"{NAME}"' not in result.json:
-            continue
-        name = named_in(_parsed(result.json))
-        if name is not None:
-            # Parallel branches of a step belong to the step.
-            node_id = re.sub(r"(?<=.)(\[\d+\])+$", "", row.identity.node_id)
-            found[(node_id, row.identity.checkpoint_id)] = name
-    return found
+def _output_file(row: CallRow) -> _Outputs:
+    """The file that a result names, if any."""
+    result = row.result
+    if row.status is not CallStatus.DONE or result is None:
+        return ()
+    if result.kind is ResultKind.NOT_KEPT or f'"{NAME}"' not in result.json:
+        return ()
+    name = named_in(_parsed(result.json))
+    if name is None:
+        return ()
+    # Parallel branches of a step belong to the step.
+    node_id = re.sub(r"(?<=.)(\[\d+\])+$", "", row.identity.node_id)
+    return (((node_id, row.identity.checkpoint_id), name),)
 
 
 def _parsed(text: str) -> object:

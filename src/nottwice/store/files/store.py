@@ -57,7 +57,7 @@ class JsonFileStore(whereabouts.OnDisk, StoreBase):
     _lock: locks.HolderLock
     _shared: SharedCommits
     _registered: bool
-    _remembered: dict[str, list[tuple[bytes, RunFile]]]
+    _remembered: dict[str, list[tuple[disk.Content, RunFile]]]
     """The last contents of files that were parsed or written, and the ones before, as records."""
     _glanced: Glance | None
     _named: dict[str, str]
@@ -364,8 +364,7 @@ class JsonFileStore(whereabouts.OnDisk, StoreBase):
         known by their numbers, so none is missed or applied twice.
         """
         inbox = disk.read(self._folder / (name + disk.INBOX))
-        content = disk.read(self._folder / (name + disk.RUN))
-        file = None if content is None else self._parsed(name, content, vouched=vouched)
+        file = self._parsed(name, vouched=vouched)
         where = str(self._folder / (name + disk.INBOX))
         for line in disk.lines_of(inbox or b""):
             number, commit = document.read_line(
@@ -381,20 +380,27 @@ class JsonFileStore(whereabouts.OnDisk, StoreBase):
                 file.folded = number
         return file
 
-    def _parsed(self, name: str, content: bytes, *, vouched: bool) -> RunFile:
-        """The file as records. Bytes that were parsed before are not parsed again."""
+    def _parsed(self, name: str, *, vouched: bool) -> RunFile | None:
+        """The file as records. Content that was parsed or written before is not parsed again."""
+        path = self._folder / (name + disk.RUN)
         for known, parsed in self._remembered.get(name, ()):
-            if known == content:
+            if disk.holds(path, known):
                 return parsed
-        where = str(self._folder / (name + disk.RUN))
-        file = document.read(content, where=where, seals=self._seals, vouched=vouched)
+        content = disk.read(path)
+        if content is None:
+            return None
+        for known, parsed in self._remembered.get(name, ()):
+            # Another thread has written it since.
+            if b"".join(known) == content:
+                return parsed
+        file = document.read(content, where=str(path), seals=self._seals, vouched=vouched)
         if disk.name_of(file.workflow_id) != name:
-            raise document.corrupt(where, ValueError(f"it is of run {file.workflow_id!r}"))
+            raise document.corrupt(str(path), ValueError(f"it is of run {file.workflow_id!r}"))
         if not vouched:
-            self._remember(name, content, file)
+            self._remember(name, (content,), file)
         return file
 
-    def _remember(self, name: str, content: bytes, file: RunFile) -> None:
+    def _remember(self, name: str, content: disk.Content, file: RunFile) -> None:
         """Remember two contents: a thread may have read the old one just before it was replaced."""
         self._remembered[name] = [(content, file), *self._remembered.get(name, ())[:1]]
         while len(self._remembered) > MOST_REMEMBERED:
@@ -488,7 +494,7 @@ class JsonFileStore(whereabouts.OnDisk, StoreBase):
         # Before the file is replaced, so that no other thread of this process parses it meanwhile.
         # If it is not replaced, this is the content of no file, and does no harm.
         self._remember(name, content, file)
-        disk.replace(self._folder / (name + disk.RUN), content)
+        disk.replace(self._folder / (name + disk.RUN), *content)
         # Only now: until the new file is durable, the inbox is the only copy of its commits. If it
         # stays, or is back after a crash, the line numbers show that they were folded in.
         with contextlib.suppress(OSError):
