@@ -166,6 +166,15 @@ def test_a_url_of_sqlite_is_refused_with_the_path_it_means(url: str, path: str) 
         nt.Ledger(url)
 
 
+@pytest.mark.parametrize("given", ["memory:", "file::memory:"])
+def test_a_ledger_in_memory_by_another_name_is_not_taken_for_a_file(
+    folder: Path, given: str
+) -> None:
+    with pytest.raises(nt.errors.UsageError, match="A ledger in memory is ':memory:'"):
+        nt.Ledger(given)
+    assert list(folder.iterdir()) == []
+
+
 @pytest.mark.parametrize("given", ["\ud800.db", "file:\ud800", "postgresql://\ud800/x"])
 def test_half_a_character_names_no_ledger(given: str) -> None:
     with pytest.raises(nt.errors.UsageError, match="does not name a ledger"):

@@ -555,8 +555,10 @@ def local_path(given: str | Path) -> Path:
             f"{str(given)!r} is not a path. Nothing was opened. Write: "
             f"{FOLDER + '/' + text.lstrip('/')!r}"
         )
+    if str(given) in ("memory:", FOLDER + MEMORY):
+        raise UsageError(f"{str(given)!r} is not a path. {_NOT} A ledger in memory is {MEMORY!r}.")
     if not text or "\0" in text:
-        raise UsageError(f"{str(given)!r} is not a path. Nothing was opened.")
+        raise UsageError(f"{str(given)!r} is not a path. {_NOT}")
     path = Path(os.path.expanduser(text))
     try:
         path.exists()
