@@ -8,11 +8,13 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 import pytest
 
 import nottwice as nt
 from nottwice.errors import ApprovalNeeded
+from nottwice.model.runs.notices import NoticeRecord
 from nottwice.notify import attending
 from nottwice.notify.attending import watching
 from nottwice.notify.sender import RETRY_SECONDS, SendReport
@@ -30,6 +32,14 @@ def refund(cents: int) -> str:
 with nt.run("ticket-7", store="agent.db"):
     refund(4000)
 """
+# Handlers run in reverse order, so this one runs before the process waits for its message.
+SAYS_WHEN_IT_LEAVES = """
+import atexit
+from nottwice.notify import attending
+
+attending.INLINE_LIMIT_SECONDS = 60.0  # A busy machine may take longer than usual.
+atexit.register(lambda: print("leaving", flush=True))
+"""
 
 
 @pytest.fixture
@@ -40,19 +50,34 @@ def told(receiver: Receiver, tmp_path: Path) -> Asking:
     return Asking(nt.Ledger(tmp_path / "agent.db", clock=clock, notify=settings), clock)
 
 
-def _program(folder: Path, table: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    (folder / "pyproject.toml").write_text(f"[tool.nottwice.notify]\n{table}\n")
-    environment = {**os.environ, **variables}
+def _program(folder: Path, webhook: str, program: str = PROGRAM) -> subprocess.Popen[str]:
+    (folder / "pyproject.toml").write_text(f'[tool.nottwice.notify]\nwebhook = "{webhook}"\n')
+    environment = {**os.environ, "NOTTWICE_NOTIFY_SECRET": SECRET, "no_proxy": "*"}
     environment.pop("PYTEST_CURRENT_TEST", None)
-    return subprocess.run(
-        [sys.executable, "-c", PROGRAM],
+    return subprocess.Popen(
+        [sys.executable, "-c", program],
         cwd=folder,
         env=environment,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=60,
-        check=False,
     )
+
+
+def _notice_about_the_review(folder: Path) -> NoticeRecord:
+    with nt.Ledger(folder / "agent.db") as ledger:
+        (notice,) = [one for one in ledger.store.notices() if one.kind == "review_opened"]
+    return notice
+
+
+def _expect_error(program: subprocess.Popen[str]) -> None:
+    assert program.stderr is not None
+    assert "ApprovalNeeded" in program.stderr.read()
+    program.wait(60)
+
+
+def _expect_line(stdout: IO[str], line: str) -> None:
+    assert stdout.readline() == f"{line}\n"
 
 
 def _until(release: threading.Event) -> Callable[[Received], None]:
@@ -134,14 +159,16 @@ def test_a_missing_secret_is_said_once_and_stops_nothing(
 
 
 def test_a_program_that_ends_immediately_has_told_people(tmp_path: Path) -> None:
-    """A real process with the settings of its project. It waits for its message when it ends."""
+    """The answer comes when the program has nothing left to do but wait for it."""
     with receiving() as receiver:
-        ended = _program(
-            tmp_path, f'webhook = "{receiver.url}"', NOTTWICE_NOTIFY_SECRET=SECRET, no_proxy="*"
-        )
-        assert "ApprovalNeeded" in ended.stderr
+        with _program(tmp_path, receiver.url, SAYS_WHEN_IT_LEAVES + PROGRAM) as program:
+            stdout = program.stdout
+            assert stdout is not None
+            receiver.before_answer = lambda received: _expect_line(stdout, "leaving")
+            _expect_error(program)
         (got,) = receiver.received
     assert got.data["run_id"] == "ticket-7"
+    assert _notice_about_the_review(tmp_path).sent_at is not None
 
 
 def test_a_program_does_not_wait_for_a_webhook_that_hangs(tmp_path: Path) -> None:
@@ -149,14 +176,11 @@ def test_a_program_does_not_wait_for_a_webhook_that_hangs(tmp_path: Path) -> Non
     release = threading.Event()
     with receiving() as receiver:
         receiver.before_answer = _until(release)
-        ended = _program(
-            tmp_path, f'webhook = "{receiver.url}"', NOTTWICE_NOTIFY_SECRET=SECRET, no_proxy="*"
-        )
-        assert "ApprovalNeeded" in ended.stderr
+        with _program(tmp_path, receiver.url) as program:
+            _expect_error(program)
         assert not release.is_set()
         release.set()
-    with nt.Ledger(tmp_path / "agent.db") as ledger:
-        (notice,) = [one for one in ledger.store.notices() if one.kind == "review_opened"]
+    notice = _notice_about_the_review(tmp_path)
     assert notice.sent_at is None
     assert notice.tries == 1
 

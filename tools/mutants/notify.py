@@ -95,7 +95,7 @@ NOTIFY: tuple[Mutant, ...] = (
     Mutant(
         name="a program ends before its message is sent",
         file="notify/attending.py",
-        old="atexit.register(wait_for_all)\n",
+        old="atexit.register(lambda: wait_for_all(INLINE_LIMIT_SECONDS))\n",
         new="",
         tests=(f"{_ATTENDING}::test_a_program_that_ends_immediately_has_told_people",),
         why="A script that is blocked ends within milliseconds.",

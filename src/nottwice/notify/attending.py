@@ -129,7 +129,7 @@ def dismiss_all() -> None:
         attendant.stop()
 
 
-def wait_for_all(seconds: float = INLINE_LIMIT_SECONDS) -> None:
+def wait_for_all(seconds: float) -> None:
     """Wait until every attendant has tried once, this long altogether."""
     clock = SystemClock()
     until = clock.now() + seconds
@@ -178,5 +178,5 @@ def _renew_after_fork() -> None:
         attendant.forget_threads()
 
 
-atexit.register(wait_for_all)
+atexit.register(lambda: wait_for_all(INLINE_LIMIT_SECONDS))
 os.register_at_fork(after_in_child=_renew_after_fork)
