@@ -18,7 +18,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from tests.tidy import documents
+from tests.tidy import documents, links
 from tests.tidy.documents import Block
 from tests.tidy.source import ROOT, Finding, read_tree
 
@@ -36,6 +36,7 @@ ALL_PAGES = {
 }
 CLI_PAGE = "docs/reference/cli.md"
 PROMISES_PAGE = "docs/promises.md"
+LIST_PAGE = "docs/README.md"
 
 
 def assert_clean(findings: Iterable[Finding]) -> None:
@@ -167,6 +168,17 @@ def test_lists_and_headings_of_the_page_are_lines_of_their_own(path: str) -> Non
     assert_clean(documents.folded_lines(path, ALL_PAGES[path]))
 
 
+def test_every_link_leads_to_a_file_and_a_heading() -> None:
+    inside = ("docs", "src", "tests", "examples", "bench", "tools")
+    paths = [path for folder in inside for path in (ROOT / folder).rglob("*")]
+    found = {path.relative_to(ROOT).as_posix() for path in (*paths, *ROOT.glob("*"))}
+    assert_clean(links.broken_links(ALL_PAGES, found))
+
+
+def test_the_list_of_pages_is_complete() -> None:
+    assert_clean(links.unlisted_pages(LIST_PAGE, PAGES))
+
+
 def test_every_promise_that_code_cites_was_made() -> None:
     assert_clean(documents.unkept_citations(page(PROMISES_PAGE), read_tree("src")))
 
@@ -194,6 +206,21 @@ def test_blocks_are_read_with_place_language_and_directive() -> None:
         Block("a.md", 10, "console", "$ nottwice\n"),
         Block("a.md", 13, "markdown", "```python\nnot ours\n```\n"),
     ]
+
+
+def test_a_link_to_a_file_or_heading_that_is_gone_is_found() -> None:
+    pages = {
+        "docs/a.md": "# A\n\n## `The` key\n\n```text\n[x](gone.md)\n# Not a heading\n```\n",
+        "docs/b/c.md": "[1](../a.md#the-key)\n[2](../a.md#not-a-heading)\n[3](../d.md)\n[4](#c)",
+    }
+    found = links.broken_links(pages, {"docs/a.md", "docs/b/c.md"})
+    assert places(found) == ["docs/b/c.md:2", "docs/b/c.md:3", "docs/b/c.md:4"]
+
+
+def test_a_page_that_no_list_names_is_found() -> None:
+    pages = {"docs/README.md": "[a](a.md)", "docs/a.md": "", "docs/b.md": "", "README.md": ""}
+    (found,) = links.unlisted_pages("docs/README.md", pages)
+    assert "docs/b.md" in str(found)
 
 
 def test_a_directive_holds_for_the_next_block_only() -> None:
