@@ -54,7 +54,7 @@ SITUATIONS: list[tuple[str, dict[str, object]]] = [
         "in doubt, verify: still running, the settle timeout has passed",
         {**_OVER, "answer": Answer.STILL_RUNNING, "patience": False},
     ),
-    ("in doubt, verify: unknown", {**_OVER, "answer": Answer.UNKNOWN}),
+    ("in doubt, verify: cannot tell", {**_OVER, "answer": Answer.UNKNOWN}),
     (
         "in doubt, verify: did not happen, settle time passed",
         {**_OVER, "answer": Answer.DID_NOT_HAPPEN, "settle": Settle.PASSED},
