@@ -36,6 +36,16 @@ ENDS = {
         "atexit.register(print, 'at exit')\n"
         "threading.Timer(0.01, print, ['thread']).start()"
     ),
+    "frees what it made": (
+        "class Made:\n"
+        "    def __del__(self):\n"
+        "        print('freed')\n"
+        "made = Made()\n"
+        "made.itself = made\n"
+        "import types, sys\n"
+        "sys.modules['own'] = types.ModuleType('own')\n"
+        "sys.modules['own'].made = Made()"
+    ),
 }
 
 
@@ -80,6 +90,18 @@ def test_it_ends_as_it_would_in_an_interpreter_of_its_own(code: str, tmp_path: P
     assert (forked.returncode, forked.stdout) == (started.returncode, started.stdout)
     # Only the frames of a traceback differ.
     assert forked.stderr.splitlines()[-1:] == started.stderr.splitlines()[-1:]
+
+
+def test_a_ledger_that_it_does_not_close_is_closed_at_its_end(tmp_path: Path) -> None:
+    code = "import nottwice as nt; ledger = nt.Ledger('agent.db'); ledger.run('a').__enter__()"
+    left: list[list[str]] = []
+    for run in (starting.run, subprocess.run):
+        folder = tmp_path / str(len(left))
+        folder.mkdir()
+        run([sys.executable, "-c", code], cwd=folder, check=True)
+        left.append(sorted(one.name for one in folder.iterdir()))
+    assert left[0] == left[1]
+    assert "agent.db-wal" not in left[0]
 
 
 def test_an_uncaught_exception_is_reported_and_fails_it(tmp_path: Path) -> None:
