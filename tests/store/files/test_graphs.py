@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from nottwice.store.files import disk
 from nottwice.store.files.graphs import FILE, MOST_UNREAD
 from nottwice.store.files.store import OWN_FOLDER, JsonFileStore
 from nottwice.store.interface import Commit
+from tests.nursery import starting
 from tests.store.samples import NOW, claim, graph
 
 SEALS = Seals(make_keyring([make_key(bytes(range(32)))]))
@@ -191,13 +190,7 @@ def test_wherever_a_process_dies_that_gives_a_run_a_graph_the_index_hides_nothin
     found, made = [], filled(tmp_path / "runs")
     for point in range(1, 40):
         folder = shutil.copytree(made, tmp_path / f"runs-{point}")
-        ended = subprocess.run(
-            [sys.executable, "-c", GAINS, str(folder), str(point)],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        ended = starting.run([sys.executable, "-c", GAINS, str(folder), str(point)])
         assert ended.returncode in (0, -signal.SIGKILL), ended.stderr
         with_index = ids(folder)
         index_of(folder).unlink()

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 from dataclasses import asdict
 from typing import Any
 
 import pytest
 
 from nottwice.testing.adapters import AdapterConformance, AdapterFailed, Driven, Scene
+from tests.nursery import starting
 
 
-class TestToy(AdapterConformance):
+class Cheap(AdapterConformance):
+    """The suite in processes that are forked from one that has imported nottwice."""
+
+    driver = ""
+
+    def process(self, scene: Scene) -> subprocess.CompletedProcess[str]:
+        return starting.run(
+            [sys.executable, "-m", "nottwice.testing.adapters.child", self.driver],
+            input=scene.to_json(),
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
+
+
+class TestToy(Cheap):
     """The adapter of the guide "Write an adapter", really killed."""
 
     driver = "tests.testing.adapters.toy:drive"
@@ -36,7 +52,7 @@ WRONG = {
 @pytest.mark.parametrize("driver", WRONG)
 def test_an_adapter_that_is_wrong_is_noticed(driver: str) -> None:
     named = {"driver": f"tests.testing.adapters.toy:drive_{driver}", "declares": True}
-    suite = type("Wrong", (AdapterConformance,), named)()
+    suite = type("Wrong", (Cheap,), named)()
     suite.setup_method()
     try:
         with pytest.raises(AdapterFailed):
@@ -63,6 +79,7 @@ def test_a_claim_about_repeats_is_collected_only_where_there_are_repeats() -> No
 
 
 def test_an_approval_that_does_not_reach_the_ledger_is_noticed() -> None:
+    # In a process that the suite itself starts, as users have it.
     named = {"driver": "tests.testing.adapters.toy:drive_with_classes_alone", "declares": True}
     suite = type("Wrong", (AdapterConformance,), named)()
     suite.setup_method()
@@ -73,7 +90,7 @@ def test_an_approval_that_does_not_reach_the_ledger_is_noticed() -> None:
 
 def test_a_framework_that_makes_one_call_at_a_time_says_so() -> None:
     named = {"driver": "tests.testing.adapters.toy:drive_one_by_one", "parallel": False}
-    suite = type("OneByOne", (AdapterConformance,), named)()
+    suite = type("OneByOne", (Cheap,), named)()
     suite.setup_method()
     suite.test_of_parallel_calls_each_is_made_once_and_answered_by_itself()
     suite.teardown_method()

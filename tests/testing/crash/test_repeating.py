@@ -25,6 +25,8 @@ from tests.testing.crash.tools import ANSWERS, mail, pay
 
 TURNS = 20
 FEW = 5
+# Loaded here once, and not by every process that a crash test forks.
+Agent, scripted = nt.Agent, nt.providers.scripted
 
 
 @nt.tool("pure", volatile="*", name="kit_ask_model")
@@ -163,10 +165,10 @@ def agent_of(turns: int, *, alike: bool) -> Callable[[], Any]:
         return {"kit_comment": {"step": 1 if alike else request.turn}}
 
     def work() -> Any:
-        agent = nt.Agent(
+        agent = Agent(
             "commenting",
             version="1.0.0",
-            provider=nt.providers.scripted(reply),
+            provider=scripted(reply),
             tools=[comment],
         )
         return agent.run("night", goal="comment", store="agent.db").status
