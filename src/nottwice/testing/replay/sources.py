@@ -23,8 +23,10 @@ def public_text(app: App, works: Iterable[Callable[..., Any]] = ()) -> str:
     files = {
         file
         for name in list(sys.modules)
+        # Resolving a path looks at the disk, and hundreds of modules are loaded.
+        if (is_in_package := name.partition(".")[0] in packages) or "." not in name
         for file in _file_of(name)
-        if name.partition(".")[0] in packages or ("." not in name and file.parent in folders)
+        if is_in_package or file.parent in folders
     }
     return "\n".join(_read(file) for file in sorted(files))
 
