@@ -40,3 +40,14 @@ def test_doubts_failures_and_restarts_of_the_database(
     python: Path, tmp_path: Path, cases: str
 ) -> None:
     run_inside(python, FILE, tmp_path, "-k", cases)
+
+
+@pytest.mark.parametrize(
+    "cases",
+    ["celery_ends and bare", "celery_ends and protected", "before_the_limit", "revoked_while"],
+)
+def test_limits_and_revocations_repeat_nothing_and_leave_no_needless_doubt(
+    python: Path, tmp_path: Path, cases: str
+) -> None:
+    """P304."""
+    run_inside(python, FILE, tmp_path, "-k", cases)

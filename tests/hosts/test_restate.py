@@ -35,6 +35,16 @@ def test_resumes_restarts_and_doubts_repeat_nothing(
     run_inside(python, FILE, tmp_path, "-k", cases, restate=restate_server)
 
 
+@pytest.mark.parametrize(
+    "cases", ["ended_while_its_tool", "ended_while_it_asks", "ended_while_a or aborts"]
+)
+def test_cancellations_and_timeouts_repeat_nothing_and_leave_no_needless_doubt(
+    python: Path, restate_server: Path, tmp_path: Path, cases: str
+) -> None:
+    """P304."""
+    run_inside(python, FILE, tmp_path, "-k", cases, restate=restate_server)
+
+
 def test_a_cluster_whose_leader_is_killed_repeats_nothing(
     python: Path, restate_server: Path, tmp_path: Path
 ) -> None:

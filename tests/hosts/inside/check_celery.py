@@ -20,7 +20,7 @@ import pytest
 
 import nottwice as nt
 from tests.hosts.inside.celery_program import FOLDERS, made
-from tests.hosts.inside.effects import lines, plan_death, wait_for
+from tests.hosts.inside.effects import lines, looks, plan_death, wait_for
 from tests.hosts.inside.servers import database, free_port, is_listening
 from tests.hosts.inside.tools import apart, place_ledger, store_of
 from tests.hosts.required import missing
@@ -69,8 +69,17 @@ class Shop:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
-    def send(self, name: str, line: str) -> Any:
-        return self._app.send_task(name, [line])
+    def send(self, name: str, line: str, **options: Any) -> Any:
+        return self._app.send_task(name, [line], **options)
+
+    def revoke(self, sent: Any, *, terminate: bool) -> None:
+        """Revoke a task, and wait until Celery has recorded it.
+
+        To terminate takes Redis: with a folder, Celery's processes share a pipe, and one that is
+        terminated may leave it locked.
+        """
+        self._app.control.revoke(sent.id, terminate=terminate)
+        wait_for(lambda: sent.state == "REVOKED")
 
     def result(self, sent: Any) -> Any:
         try:
@@ -87,9 +96,9 @@ class Shop:
         return sorted(lines(self.folder))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def redis() -> Iterator[str]:
-    """The URL of a Redis of our own, in memory."""
+    """The URL of a Redis of this test, in memory: it delivers nothing that another test left."""
     program = shutil.which("redis-server")
     if program is None:
         missing("There is no redis-server (apt-get install redis-server).")
@@ -239,6 +248,82 @@ def test_the_database_is_restarted_under_a_task(
         database.restart()
         assert shop.result(shop.send("send", "a")) == {"did": "a"}
     assert shop.done == (["a", "a"] if bare else ["a"])
+
+
+ENDS = {"soft": {"soft_time_limit": 4}, "hard": {"time_limit": 4}, "revoked": {}}
+
+
+@CONTROL
+@pytest.mark.parametrize("end", ENDS)
+def test_a_tool_that_celery_ends_is_not_repeated(
+    tmp_path: Path, redis: str, end: str, *, bare: bool
+) -> None:
+    """P304. The same work is sent again. The control does it again, or has retried it already."""
+    shop = Shop(tmp_path, redis if end == "revoked" else FOLDERS, bare=bare)
+    (tmp_path / "slow").touch()
+    with shop.worker():
+        sent = shop.send("send", "a", **ENDS[end])
+        wait_for((tmp_path / "slowed").exists)
+        if end == "revoked":
+            shop.revoke(sent, terminate=True)
+        wait_for(sent.ready)
+        assert sent.successful() == (end == "soft")
+        assert shop.result(shop.send("send", "a")) == {"did": "a"}
+    assert set(shop.done) == {"a"}
+    assert (len(shop.done) > 1) == bare
+
+
+@pytest.mark.parametrize("limit", ["soft_time_limit", "time_limit"])
+@pytest.mark.parametrize("name", ["ponder", "brood"])
+def test_a_wait_ends_before_the_limit_of_its_task(tmp_path: Path, name: str, limit: str) -> None:
+    """P304. One tool has to be verified often, the other one's verify takes long. Celery ends no
+    attempt: each says when to come back. Celery alone waits for nothing, so there is no control."""
+    shop = Shop(tmp_path)
+    plan_death(tmp_path, "after")
+    with shop.worker():
+        sent = shop.send(name, "a", **{limit: 5})
+        wait_for(lambda: shop.log.count("Retry in") >= 3)
+        assert looks(tmp_path) >= 3
+        assert sent.state == "RETRY"
+        assert "time limit" not in shop.log
+        with nt.Reviews(store_of(tmp_path)) as reviews:
+            assert reviews.open() == []
+    assert shop.done == ["a"]
+
+
+def test_a_task_that_is_revoked_while_it_asks_verify_leaves_nothing_to_decide(
+    tmp_path: Path, redis: str
+) -> None:
+    """P304. Its process is killed. The next one asks again, and finds the effect."""
+    shop = Shop(tmp_path, redis)
+    plan_death(tmp_path, "after")
+    with shop.worker():
+        sent = shop.send("brood", "a")
+        wait_for(lambda: looks(tmp_path) >= 1)
+        shop.revoke(sent, terminate=True)
+        with nt.Reviews(store_of(tmp_path)) as reviews:
+            assert reviews.open() == []
+        (tmp_path / "answer").touch()
+        assert shop.result(shop.send("brood", "a")) == {"did": "a"}
+    assert shop.done == ["a"]
+
+
+def test_a_task_that_is_revoked_while_a_person_is_asked_ends(tmp_path: Path) -> None:
+    """P304. It is not retried any more. The question stays, and the same work gets its answer."""
+    shop = Shop(tmp_path)
+    plan_death(tmp_path, "after")
+    with shop.worker():
+        sent = shop.send("post", "a")
+        wait_for(lambda: sent.state == "RETRY")
+        shop.revoke(sent, terminate=False)
+        retried = shop.log.count("Retry in")
+        with nt.Reviews(store_of(tmp_path)) as reviews:
+            (case,) = reviews.open()
+            said: dict[str, Any] = {"result": {"did": "seen"}, "by": "ann", "why": "looked"}
+            reviews.decide(case.review.review_id, "happened", **said)
+        assert shop.result(shop.send("post", "a")) == {"did": "seen"}
+        assert shop.log.count("Retry in") == retried
+    assert shop.done == ["a"]
 
 
 DECLARED = """

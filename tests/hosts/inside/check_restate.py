@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import nottwice as nt
-from tests.hosts.inside.effects import lines, plan_death, wait_for
+from tests.hosts.inside.effects import lines, looks, plan_death, wait_for
 from tests.hosts.inside.restate_server import Servers, asked, running
 from tests.hosts.inside.servers import database, free_port, is_connected, is_listening
 from tests.hosts.inside.tools import apart, place_ledger, store_of
@@ -77,6 +77,12 @@ class Stage:
             return asked(f"{self.servers.node.ingress}/restate/invocation/{invocation}/attach")
         except urllib.error.HTTPError as error:
             raise AssertionError(f"{error.read()!r}\n{self.log[-3000:]}") from error
+
+    def end(self, invocation: str, verb: str) -> None:
+        """Cancel or kill an invocation, and wait until it has failed with that."""
+        self.servers.change(invocation, verb)
+        with pytest.raises(AssertionError, match=f"{verb}l?ed"):
+            self.result(invocation)
 
     def killed(self, process: subprocess.Popen[bytes]) -> None:
         assert process.wait(60) == -signal.SIGKILL, self.log[-3000:]
@@ -322,6 +328,93 @@ def test_a_tool_that_fails_for_good_fails_its_invocation(servers: Servers, tmp_p
         invocation = stage.start([["refuse", "a"]])
         with pytest.raises(AssertionError, match=r"nottwice\.Permanent: .*a is not accepted"):
             stage.result(invocation)
+
+
+ENDED = pytest.mark.parametrize("verb", ["cancel", "kill"])
+
+
+@ENDED
+@pytest.mark.parametrize("name", ["bare", "post", "apost"])
+def test_an_invocation_that_is_ended_while_its_tool_runs(
+    servers: Servers, tmp_path: Path, name: str, verb: str
+) -> None:
+    """P304. The tool is not interrupted, and its outcome is recorded: the next invocation for the
+    same order gets it, and nobody is asked."""
+    bare = name == "bare"
+    stage = Stage(servers, tmp_path, bare=bare)
+    for file in ("slow", "patient"):
+        (tmp_path / file).touch()
+    plan = [["post" if bare else name, "a", "order-7"]]
+    with stage.service():
+        invocation = stage.start(plan)
+        wait_for((tmp_path / "slowed").exists)
+        stage.end(invocation, verb)
+        (tmp_path / "go").touch()
+        # A doubt would not end without a person.
+        assert stage.result(stage.start(plan)) == [{"did": "a"}]
+    assert stage.done == (["a", "a"] if bare else ["a"])
+
+
+@ENDED
+@pytest.mark.parametrize("name", ["ponder", "brood"])
+def test_an_invocation_that_is_ended_while_it_asks_verify(
+    servers: Servers, tmp_path: Path, name: str, verb: str
+) -> None:
+    """P304. It is left immediately, and no person is asked. The next invocation asks again."""
+    stage, invocation = _in_doubt(servers, tmp_path, name, "patient")
+    with stage.service(register=False), nt.Reviews(store_of(tmp_path)) as reviews:
+        wait_for(lambda: looks(tmp_path) >= 1)
+        stage.end(invocation, verb)
+        asked_before = looks(tmp_path)
+        again = stage.start([[name, "a", "order-7"]])
+        wait_for(lambda: looks(tmp_path) > asked_before)
+        assert reviews.open() == []
+        if name == "brood":
+            (tmp_path / "answer").touch()
+            assert stage.result(again) == [{"did": "a"}]
+    assert stage.done == ["a"]
+
+
+@ENDED
+def test_an_invocation_that_is_ended_while_a_person_is_asked(
+    servers: Servers, tmp_path: Path, verb: str
+) -> None:
+    """P304. The question stays, and the next invocation for the same order uses the answer."""
+    stage, invocation = _in_doubt(servers, tmp_path, "post")
+    with stage.service(register=False), nt.Reviews(store_of(tmp_path)) as reviews:
+        wait_for(lambda: reviews.open() and stage.sleeps(invocation))
+        stage.end(invocation, verb)
+        (case,) = reviews.open()
+        said: dict[str, Any] = {"result": {"did": "seen"}, "by": "ann", "why": "looked"}
+        reviews.decide(case.review.review_id, "happened", **said)
+        assert stage.result(stage.start([["post", "a", "order-7"]])) == [{"did": "seen"}]
+    assert stage.done == ["a"]
+
+
+def test_attempts_that_restate_aborts_while_they_ask_verify(
+    servers: Servers, tmp_path: Path
+) -> None:
+    """P304. Each attempt lasts two seconds, and verify takes longer. An aborted attempt leaves the
+    call to the next one."""
+    stage, invocation = _in_doubt(servers, tmp_path, "brood")
+    with stage.service(register=False), nt.Reviews(store_of(tmp_path)) as reviews:
+        wait_for(lambda: looks(tmp_path) >= 3)
+        assert reviews.open() == []
+        (tmp_path / "answer").touch()
+        assert stage.result(invocation) == [{"did": "a"}]
+    assert stage.done == ["a"]
+
+
+def _in_doubt(servers: Servers, folder: Path, name: str, *files: str) -> tuple[Stage, str]:
+    """An invocation for an order, whose service was killed after the effect."""
+    stage = Stage(servers, folder)
+    for file in files:
+        (folder / file).touch()
+    plan_death(folder, "after")
+    with stage.service() as first:
+        invocation = stage.start([[name, "a", "order-7"]])
+        stage.killed(first)
+    return stage, invocation
 
 
 @CONTROL
