@@ -5,7 +5,8 @@ workers start. The time is measured from the first claim to the last release, bo
 the ledger, so the start of the processes does not count. For each number of processes it prints
 effects per second, the statements that the workers sent per effect, and the collisions: how often a
 worker took up a run that another one already had. The server runs on the same machine and shares
-its cores with the workers. It is started for this and removed afterwards.
+its cores with the workers. It is started for this and removed afterwards. So the CPU time of both,
+per effect, says what this machine can do at most: its cores, divided by the sum.
 
     python bench/fleet.py [--runs 2000] [--concurrency 32] [--processes 1 2 4] [--rounds 3] [--json]
                           [--store postgresql://…]
@@ -69,7 +70,28 @@ def work(place: str, concurrency: int) -> None:
     print(json.dumps([tally.taken, tally.put_off, sent - before, seconds]), flush=True)
 
 
-def measure(place: str, runs: int, processes: int, concurrency: int) -> dict[str, float]:
+def postmaster(base: str) -> int:
+    """The main process of the server, which must be on this machine."""
+    with psycopg.connect(base) as connection:
+        row = connection.execute("SELECT pg_backend_pid()").fetchone()
+        assert row is not None
+        return int(_stat(row[0])[3])
+
+
+def server_seconds(main: int) -> float:
+    """The CPU time that the processes of the server have used so far, also those that ended."""
+    own = sum(int(field) for field in _stat(main)[13:17])
+    children = Path(f"/proc/{main}/task/{main}/children").read_text().split()
+    living = sum(int(field) for child in children for field in _stat(int(child))[13:15])
+    return (own + living) / os.sysconf("SC_CLK_TCK")
+
+
+def _stat(pid: int) -> list[str]:
+    before, _, after = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
+    return [*before.split(" (", 1), *after.split()]
+
+
+def measure(place: str, runs: int, processes: int, concurrency: int, main: int) -> dict[str, float]:
     began = time.perf_counter()
     inputs = {f"run-{number}": {"number": number} for number in range(runs)}
     app_in(place).enqueue_all("fleet", inputs)
@@ -79,10 +101,12 @@ def measure(place: str, runs: int, processes: int, concurrency: int) -> dict[str
     fleet: list[Any] = [subprocess.Popen(words, **pipes) for _ in range(processes)]  # type: ignore[call-overload]
     for one in fleet:
         one.stdout.readline()
+    server_before = server_seconds(main)
     for one in fleet:
         one.stdin.write("go\n")
         one.stdin.flush()
     told = [json.loads(one.communicate()[0].splitlines()[-1]) for one in fleet]
+    server_used = server_seconds(main) - server_before
     with nt.Ledger(place) as ledger:
         found = ledger.store.runs()
     if any(run.status.value != "completed" for run in found):
@@ -94,6 +118,8 @@ def measure(place: str, runs: int, processes: int, concurrency: int) -> dict[str
         "statements/effect": statements / runs,
         "collisions %": 100 * put_off / taken,
         "Python ms/effect": 1000 * used / runs,
+        "server ms/effect": 1000 * server_used / runs,
+        "of all cores %": 100 * (used + server_used) / seconds / (os.cpu_count() or 1),
         "enqueue_all runs/s": enqueued,
     }
 
@@ -116,12 +142,13 @@ def main() -> None:
     server = None if given.store else Server()
     base = given.store or server.url  # type: ignore[union-attr]
     rounds: dict[int, list[dict[str, float]]] = {number: [] for number in given.processes}
-    load = os.getloadavg()[0]
+    load, main_pid = os.getloadavg()[0], postmaster(base)
     try:
         for turn in range(given.rounds):
             for number in given.processes:
                 place = with_words(base, schema=f"fleet_{os.getpid()}_{turn}_{number}")
-                rounds[number].append(measure(place, given.runs, number, given.concurrency))
+                one = measure(place, given.runs, number, given.concurrency, main_pid)
+                rounds[number].append(one)
     finally:
         if server is not None:
             server.end()
