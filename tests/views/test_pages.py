@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import cast
 
 import pytest
 
+import nottwice as nt
 from nottwice.errors import UsageError
 from nottwice.guard.ledger import Ledger
 from nottwice.store.interface import Store
@@ -47,6 +49,15 @@ def test_a_row_says_why_a_run_does_not_continue(killed: Workplace, graph_runs: W
         rows = {row.run.run_id: row.reason for row in page_of_runs(ledger, RunFilter()).rows}
     assert rows["failed-1"].startswith("RuntimeError: the van")
     assert rows["listen-1"] == "event news"
+
+
+def test_a_run_that_waits_says_for_what_also_if_an_error_made_it_wait(tmp_path: Path) -> None:
+    with nt.Ledger(tmp_path / "agent.db") as ledger:
+        many_runs(ledger, completed=0, in_doubt=1)
+        (review,) = ledger.store.open_reviews("open-0")
+        (row,) = page_of_runs(ledger, RunFilter()).rows
+        assert row.run.failure is not None
+        assert row.reason == f"in doubt: review {review.review_id}"
 
 
 @pytest.mark.parametrize(

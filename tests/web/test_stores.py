@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -47,3 +49,41 @@ def test_a_doubt_is_shown_decided_and_used(tmp_path: Path, kind: str) -> None:
         assert "Recorded: happened" in visit.text(decided.headers["location"])
     assert send(place) == "m-1"
     assert sent == ["ann"]
+
+
+CHANGES = {
+    "call": "UPDATE tool_call_results SET args_json = '{}' WHERE workflow_id = 'a-1'",
+    "review": "UPDATE nottwice_reviews SET summary = 'forged' WHERE workflow_id = 'a-1'",
+}
+
+
+@pytest.mark.parametrize("row", CHANGES)
+@pytest.mark.parametrize("is_opened_again", [False, True], ids=["", "opened again"])
+def test_a_changed_row_hides_no_other_review(
+    tmp_path: Path, row: str, is_opened_again: bool
+) -> None:
+    """P410."""
+    place = tmp_path / "agent.db"
+    with nt.Ledger(place, key=bytes(range(32))) as ledger:
+        for run_id in ("a-1", "b-1"):
+            with pytest.raises(nt.RunBlocked), ledger.run(run_id):
+                mail(to=run_id)
+        with closing(sqlite3.connect(place)) as other:
+            other.execute(CHANGES[row])
+            other.commit()
+        if is_opened_again:
+            with pytest.raises(nt.errors.LedgerTampered), ledger.run("a-1"):
+                pass
+        visit = Visit(ledger)
+        shown = visit.text("/")
+        assert f"{3 if is_opened_again else 2} open" in shown
+        assert ("tampered 1" in shown) == is_opened_again
+        assert "to='b-1'" in shown
+        assert ("stores_mail, whose row is not believed" in shown) == (row == "call")
+        for path in ("/runs", "/ledger", "/report", "/behind?figure=doubts", "/metrics"):
+            assert visit.get(path).status_code == 200, path
+        assert ("audit --verify" in visit.text("/ledger")) == (row == "call")
+        # The row itself is still not acted on.
+        review = next(one for one in ledger.store.open_reviews() if one.kind.value == "in doubt")
+        answer = visit.client.get(f"/review/{review.review_id}")
+        assert (answer.status_code, "not believed" in answer.text) == (500, True)

@@ -243,6 +243,17 @@ ENGINE: tuple[Mutant, ...] = (
         why="What a person stopped would continue.",
     ),
     Mutant(
+        name="a run that read a changed row outside of any call waits for no person",
+        file="engine/ownership.py",
+        old="    if isinstance(error, LedgerTampered) and error.review_id is None:\n",
+        new="    if False:\n",
+        tests=(
+            "tests/guard/upkeep/test_seals.py"
+            "::test_a_row_that_is_read_outside_of_any_call_makes_the_run_wait",
+        ),
+        why="No person would be asked, and a worker would open the run again and again.",
+    ),
+    Mutant(
         name="a living holder is overtaken",
         file="engine/ownership.py",
         old=("is Life.ALIVE:\n                other"),

@@ -241,4 +241,23 @@ _DECISIONS: tuple[Mutant, ...] = (
     ),
 )
 
-WEB: tuple[Mutant, ...] = (*_DOORS, *_RIGHTS, *_TEXTS, *_DECISIONS)
+_LISTS: tuple[Mutant, ...] = (
+    Mutant(
+        name="a changed row hides every review",
+        file="views/people/reviews.py",
+        old="    except LedgerCorrupt:\n        return replace(",
+        new="    except NotImplementedError:\n        return replace(",
+        tests=("tests/web/test_stores.py::test_a_changed_row_hides_no_other_review",),
+        why="One forged row would hide every doubt from the person on call.",
+    ),
+    Mutant(
+        name="a changed row hides every run",
+        file="reviews/queue.py",
+        old="    except LedgerCorrupt:\n        return otherwise\n",
+        new="    except NotImplementedError:\n        return otherwise\n",
+        tests=("tests/web/test_stores.py::test_a_changed_row_hides_no_other_review",),
+        why="One forged review would hide the list of runs.",
+    ),
+)
+
+WEB: tuple[Mutant, ...] = (*_DOORS, *_RIGHTS, *_TEXTS, *_DECISIONS, *_LISTS)

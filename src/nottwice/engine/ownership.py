@@ -320,6 +320,9 @@ def leave(
 
     Durable: all pending writes, when this returns.
     """
+    if isinstance(error, LedgerTampered) and error.review_id is None:
+        # The code of the run has read the row outside of any call (P98).
+        yield from tampered.hold(session, error, release=False)
 
     def release_now() -> Doing[None]:
         return release(session, error, status=status, failure=failure)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from functools import partial
 
 from nottwice.guard.ledger import Ledger
 from nottwice.metrics import declared
 from nottwice.metrics.measuring import Measured
 from nottwice.model.review import ReviewKind
 from nottwice.model.run import RunRecord, WaitKind
+from nottwice.reviews.queue import believed
 from nottwice.store.interface import Store
 from nottwice.views.ledger.workers import counts_of, states_of
 from nottwice.views.runs import STATES, Holders, count_states
@@ -79,7 +81,7 @@ def _ready_since(store: Store, run: RunRecord, now: float) -> float:
         if wait.until is not None and wait.until <= now:
             arrived.append(wait.until)
         if wait.kind is WaitKind.REVIEW:
-            review = store.load_review(wait.subject)
+            review = believed(partial(store.load_review, wait.subject), None)
             if review is not None and review.decision is not None:
                 arrived.append(review.decision.at)
         elif wait.kind is WaitKind.EVENT:

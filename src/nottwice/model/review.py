@@ -60,6 +60,20 @@ class ReviewKind(enum.Enum):
         return self in (ReviewKind.QUESTION, ReviewKind.APPROVAL, ReviewKind.BUDGET)
 
 
+DANGER = (
+    ReviewKind.CORRUPT,
+    ReviewKind.IN_DOUBT,
+    ReviewKind.RESTORED,
+    ReviewKind.DRIFT,
+    ReviewKind.RESULT,
+    ReviewKind.UNDEPLOYABLE,
+    ReviewKind.APPROVAL,
+    ReviewKind.BUDGET,
+    ReviewKind.QUESTION,
+)
+"""The kinds of reviews, the most dangerous first."""
+
+
 class Verb(enum.Enum):
     """What a person can say."""
 
@@ -295,3 +309,8 @@ class AuditEntry:
     action: str
     subject: str
     why: str
+
+
+def danger_of(review: Review) -> tuple[int, float, str]:
+    """Return what reviews are sorted by: the most dangerous first, then the oldest."""
+    return DANGER.index(review.kind), review.opened_at, review.review_id

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from nottwice.errors import LedgerCorrupt, LedgerTampered, UnknownReview, UsageError
+from nottwice.errors import LedgerCorrupt, UnknownReview, UsageError
 from nottwice.model import values
 from nottwice.model.call import CallRow
 from nottwice.model.data.records import frozen_record
@@ -12,6 +13,8 @@ from nottwice.model.review import Evidence, Review, Verb
 from nottwice.model.run import HolderRecord, Life
 from nottwice.model.tools.tool_record import ToolRecord
 from nottwice.store.interface import Store
+
+T = TypeVar("T")
 
 
 @frozen_record(frozen=True, slots=True)
@@ -81,10 +84,19 @@ def known_tool(store: Store, name: str) -> ToolRecord | None:
 
     A case must be shown even if its title cannot be. ``nottwice audit --verify`` names the row.
     """
+    return believed(lambda: store.load_tool(name), None)
+
+
+def believed(read: Callable[[], T], otherwise: T) -> T:
+    """Return what is read from a ledger, or ``otherwise`` if it cannot be believed.
+
+    It is for what is only shown: one changed row must not hide all others from a person (P410).
+    Nothing may act on ``otherwise``. ``nottwice audit --verify`` names the row.
+    """
     try:
-        return store.load_tool(name)
-    except (LedgerCorrupt, LedgerTampered):
-        return None
+        return read()
+    except LedgerCorrupt:
+        return otherwise
 
 
 def needs_reason(verb: Verb | None) -> bool:

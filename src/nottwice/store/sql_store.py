@@ -283,7 +283,7 @@ class SqlStore(SqlOutbox, StoreBase):
             self._read(self._statements.where(groups, conditions), asked),
             self._read(self._statements.where("told_runs", conditions), asked),
             self._ask("count_open_reviews", {}),
-            self._ask("oldest_reviews", {"limit": limit}),
+            self._ask("pressing_reviews", {"limit": limit}),
         )
 
     def openings(self, workflow_id: str) -> list[OpeningRecord]:

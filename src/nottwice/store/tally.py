@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from nottwice.model.data.shapes import UNREADABLE
-from nottwice.model.review import ReviewStatus
+from nottwice.model.review import ReviewStatus, danger_of
 from nottwice.model.run import RunRecord, RunStatus, WaitKind
 from nottwice.model.runs.tally import DECIDED, RunGroup, Tally
 from nottwice.store import rules
@@ -31,6 +31,7 @@ def tally(data: MemoryData, runs: Iterable[RunRecord], *, now: float, limit: int
     ready.sort(key=lambda run: (run.updated_at, run.workflow_id), reverse=True)
     reviews = rules.open_reviews(data, None)
     undecided = [review for review in reviews if review.status is ReviewStatus.OPEN]
+    undecided.sort(key=danger_of)
     return Tally(
         groups=tuple(_group(key, number, oldest[key]) for key, number in numbers.items()),
         ready=tuple(ready[:limit]),

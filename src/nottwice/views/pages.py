@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Annotated
 
-from nottwice.errors import UsageError
+from nottwice.errors import LedgerCorrupt, UsageError
 from nottwice.guard.ledger import Ledger
 from nottwice.model.data.records import frozen_record
 from nottwice.model.run import RunRecord, RunStatus, WaitKind
@@ -130,12 +130,20 @@ def _begin(mark: str) -> RunRecord | None:
 
 
 def _reason(store: Store, run: RunView, decided: frozenset[str]) -> str:
-    if run.failure is not None:
+    if run.failure is not None and not run.waits:
         return shorten(f"{run.failure.error_type}: {run.failure.message}".partition("\n")[0], 160)
     said = []
     for wait in run.waits[:MOST_WAITS]:
-        review = store.load_review(wait.subject) if wait.kind is WaitKind.REVIEW else None
-        kind = "" if review is None else f"{review.kind.value}: "
+        kind = _kind(store, wait.subject) if wait.kind is WaitKind.REVIEW else ""
         said.append(shorten(f"{kind}{wait_text(wait, decided=decided)}", 80))
     more = [f"{len(run.waits) - MOST_WAITS} more"] if len(run.waits) > MOST_WAITS else []
     return ", ".join([*said, *more])
+
+
+def _kind(store: Store, review_id: str) -> str:
+    """The beginning of a reason: what kind of review a run waits for."""
+    try:
+        review = store.load_review(review_id)
+    except LedgerCorrupt:
+        return "not believed: "
+    return "" if review is None else f"{review.kind.value}: "

@@ -11,6 +11,7 @@ import itertools
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Annotated, Any
 
 from nottwice.errors import UnknownRun, UsageError
@@ -18,7 +19,7 @@ from nottwice.guard.ledger import Ledger
 from nottwice.guard.upkeep.on_record import runs_in_pages
 from nottwice.model.data.records import frozen_record
 from nottwice.model.failure import Failure
-from nottwice.model.review import ReviewStatus
+from nottwice.model.review import Review, ReviewStatus
 from nottwice.model.run import (
     HolderRecord,
     Life,
@@ -30,6 +31,7 @@ from nottwice.model.run import (
 )
 from nottwice.model.runs.labels import NO_LABELS, Labels
 from nottwice.model.runs.openings import OpeningEnd, OpeningRecord
+from nottwice.reviews.queue import believed
 from nottwice.store.interface import Store
 from nottwice.views.shape import LEDGER, Timestamp, moment, one_of
 from nottwice.views.wording import ToolTexts
@@ -362,9 +364,12 @@ def failure_view(failure: Failure | None) -> FailureView | None:
 def decided_reviews(store: Store, runs: Iterable[RunView]) -> frozenset[str]:
     """The ids of reviews that these runs wait for and whose decision no run has used yet."""
     asking = [run for run in runs if any(wait.kind is WaitKind.REVIEW for wait in run.waits)]
-    reviews = (review for run in asking for review in store.open_reviews(run.run_id))
+    none: list[Review] = []
     return frozenset(
-        review.review_id for review in reviews if review.status is ReviewStatus.DECIDED
+        review.review_id
+        for run in asking
+        for review in believed(partial(store.open_reviews, run.run_id), none)
+        if review.status is ReviewStatus.DECIDED
     )
 
 

@@ -84,3 +84,8 @@ def age_text(seconds: float) -> str:
 def count_text(counts: Iterable[tuple[str, int]]) -> str:
     """The figures that are not zero, as in ``1 waiting, 5 completed``."""
     return ", ".join(f"{number} {name}" for name, number in counts if number) or "none"
+
+
+def count_noun(number: int, one: str, several: str | None = None) -> str:
+    """A number with its noun, as in ``1 run`` and ``2 runs``."""
+    return f"{number} {one if number == 1 else several or one + 's'}"

@@ -21,7 +21,7 @@ from starlette.responses import HTMLResponse, RedirectResponse
 from nottwice.errors import UsageError
 from nottwice.model import values
 from nottwice.views.commands import CommandLine
-from nottwice.views.text import age_text, iso_text, safe, utc_text
+from nottwice.views.text import age_text, count_noun, iso_text, safe, utc_text
 from nottwice.web.safety import SECRET, TOP, VISITOR
 from nottwice.web.visitors import Visitor
 
@@ -121,6 +121,7 @@ def _environment() -> Environment:
         moment=_moment,
         instant=_instant,
         age=_age,
+        noun=count_noun,
         took=_took,
         web_link=web_link,
         quoted=shlex.quote,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -141,3 +143,32 @@ def test_a_file_that_cannot_be_read_is_named_and_the_exit_code_is_3(tmp_path: Pa
     assert listed.exit_code == 0
     assert "good" in listed.stdout
     assert "bad.json cannot be read" in listed.stderr
+
+
+def test_a_row_that_is_not_believed_is_reported_and_hides_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P410."""
+    monkeypatch.setenv("NOTTWICE_KEY", bytes(range(32)).hex())
+
+    @nt.tool("unsafe_on_replay", name="status_mail")
+    def mail(to: str) -> None:
+        raise nt.Ambiguous("the answer was lost")
+
+    place = Workplace(tmp_path)
+    with nt.Ledger(place.store) as ledger:
+        for run_id in ("a-1", "b-1"):
+            with pytest.raises(nt.RunBlocked), ledger.run(run_id):
+                mail(run_id)
+    with closing(sqlite3.connect(place.store)) as other:
+        other.execute("UPDATE tool_call_results SET args_json = '{}' WHERE workflow_id = 'a-1'")
+        other.commit()
+    shown = place.cli()
+    assert shown.exit_code == 3
+    assert "in doubt    not counted: a row is not believed" in shown.stdout
+    suggested = [line.strip() for line in shown.stdout.splitlines() if "  nottwice" in line]
+    assert suggested[0].startswith("nottwice audit --verify")
+    assert len(suggested) == 3
+    assert "status_mail(to='b-1')" in shown.stdout
+    assert place.json("reviews")["open"] == 2
+    assert "1 run with rows that are not believed" in place.cli("report").stdout

@@ -13,12 +13,13 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 
 import nottwice as nt
 from nottwice.guard.upkeep.seals import adopt, verify
+from nottwice.model.review import ReviewKind
 from nottwice.model.run import Fence, RunStatus
 from nottwice.store.interface import CallWrite, Commit
 from nottwice.store.tables import CALLS
@@ -145,6 +146,44 @@ def test_an_edited_result_is_never_returned(place: Place) -> None:
         run = ledger.store.load_run("done")
         assert run is not None
         assert run.status is RunStatus.WAITING
+    assert sent == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE {t}tool_call_results SET result_json = '\"k1\"' WHERE tool_name = 'nottwice.key'",
+        "UPDATE {t}steps SET seal = 'k1' WHERE workflow_id = 'secret'",
+    ],
+    ids=["the key of its secrets", "a step"],
+)
+def test_a_row_that_is_read_outside_of_any_call_makes_the_run_wait(
+    place: Place, change: str
+) -> None:
+    """P98."""
+
+    @nt.tool("unsafe_on_replay", name="sealed_login")
+    def login(password: Annotated[str, nt.Secret]) -> str:
+        sent.append("login")
+        return "in"
+
+    def enter(ledger: nt.Ledger) -> None:
+        with ledger.run("secret"), nt.step("enter"):
+            login("hunter2")
+            raise RuntimeError("stopped")
+
+    with place.open() as ledger, pytest.raises(RuntimeError):
+        enter(ledger)
+    sent.clear()
+    place.sql(change)
+    with place.open() as ledger:
+        with pytest.raises(nt.errors.LedgerTampered):
+            enter(ledger)
+        run = ledger.store.load_run("secret")
+        assert run is not None
+        assert (run.status, run.holder_id) == (RunStatus.WAITING, None)
+        (review,) = ledger.store.open_reviews("secret")
+        assert review.kind is ReviewKind.CORRUPT
     assert sent == []
 
 

@@ -44,11 +44,24 @@ def test_the_overview_counts_runs_reviews_and_doubts(ledger: Ledger) -> None:
         "aborted": 0,
         "removed": 0,
     }
-    assert (overview.reviews["open"], len(overview.cases)) == (3, 3)
+    assert (overview.reviews["open"], len(overview.pressing)) == (3, 3)
     assert overview.reviews["decided"] == 0
     assert overview.more == 0
     assert overview.calls_in_doubt == 4
     assert [run.run_id for run in overview.interrupted] == ["ticket-7"]
+
+
+def test_what_to_type_next_begins_with_the_most_dangerous_review(tmp_path: Path) -> None:
+    """P412."""
+    with nt.Ledger(tmp_path / "agent.db") as ledger:
+        for number in range(MOST_LOADED + 1):
+            with pytest.raises(nt.errors.QuestionOpen), ledger.run(f"desk-{number}"):
+                nt.ask("May it?")
+        many_runs(ledger, completed=0, in_doubt=1)
+        overview = look_over(ledger)
+        (doubt,) = ledger.store.open_reviews("open-0")
+    assert overview.next[0].endswith(f"decide {doubt.review_id}")
+    assert [one.kind.value for one in overview.pressing[:2]] == ["in doubt", "question"]
 
 
 def test_runs_that_are_over_or_wait_are_counted_and_not_loaded(tmp_path: Path) -> None:
@@ -60,7 +73,7 @@ def test_runs_that_are_over_or_wait_are_counted_and_not_loaded(tmp_path: Path) -
     open_ones = MOST_LOADED + 3
     assert (overview.runs["completed"], overview.runs["waiting"]) == (60, open_ones)
     assert (overview.calls_in_doubt, overview.waiting["review"]) == (open_ones, open_ones)
-    assert (overview.reviews["open"], len(overview.cases)) == (open_ones, MOST_LOADED)
+    assert (overview.reviews["open"], len(overview.pressing)) == (open_ones, MOST_LOADED)
     assert overview.more == 3
     assert (loads.runs_loaded, loads.calls_loaded) == (0, MOST_LOADED)
 

@@ -11,13 +11,12 @@ import pytest
 import nottwice as nt
 from nottwice.errors import UsageError
 from nottwice.guard.ledger import Ledger
-from nottwice.model.review import ReviewKind
+from nottwice.model.review import DANGER, ReviewKind
 from nottwice.reviews.inbox import Reviews
 from nottwice.store.interface import Store
 from nottwice.views.commands import CommandLine, ListCommand
 from nottwice.views.people import inbox
 from nottwice.views.people.inbox import GROUP_OF, InboxFilter, read_inbox, reviews_command
-from nottwice.views.people.reviews import DANGER
 from tests.cli.workplace import Workplace
 from tests.views.loads import Loads, post
 

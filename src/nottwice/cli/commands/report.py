@@ -9,7 +9,7 @@ from nottwice.cli.inputs.settings import Command, Settings, common_options, pass
 from nottwice.cli.render.output import show_json, show_line, show_table
 from nottwice.model.tool import parse_duration
 from nottwice.views.ledger.report import CostReport, report_on
-from nottwice.views.text import age_text, safe, shorten
+from nottwice.views.text import age_text, count_noun, safe, shorten
 
 
 @click.command(cls=Command)
@@ -40,13 +40,22 @@ def report(settings: Settings, since: str) -> None:
 
 def _show(found: CostReport, since: str) -> None:
     done = found.activity
-    show_line(
-        f"Last {safe(since)}: {done.runs} runs, {done.calls} calls, {done.effects} effects, "
-        f"{done.resumed} resumes, {done.killed} killed processes."
-    )
-    saved = [f"{done.receipts} calls"]
+    counted = [
+        count_noun(done.runs, "run"),
+        count_noun(done.calls, "call"),
+        count_noun(done.effects, "effect"),
+        count_noun(done.resumed, "resume"),
+        count_noun(done.killed, "killed process", "killed processes"),
+    ]
+    show_line(f"Last {safe(since)}: {', '.join(counted)}.")
+    if done.not_believed:
+        show_line(
+            f"{count_noun(done.not_believed, 'run')} with rows that are not believed, whose calls "
+            "are not counted: nottwice audit --verify"
+        )
+    saved = [count_noun(done.receipts, "call")]
     if done.tokens_saved:
-        saved.append(f"{done.tokens_saved} tokens")
+        saved.append(count_noun(done.tokens_saved, "token"))
     if done.usd_saved:
         saved.append(f"{done.usd_saved:.2f} USD")
     show_line(f"Answered from receipts, and not repeated: {', '.join(saved)}.")

@@ -13,8 +13,9 @@ from nottwice.cli.inputs.options import all_option, read_since
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.render.output import show_command, show_json, show_line, show_table
 from nottwice.model.data.records import frozen_record
+from nottwice.model.review import DANGER
 from nottwice.model.tool import parse_duration
-from nottwice.views.people.reviews import DANGER, ReviewList, ReviewView, list_reviews
+from nottwice.views.people.reviews import ReviewList, ReviewView, list_reviews
 from nottwice.views.text import age_text, safe, shorten
 
 FOUND_SOMETHING = 3

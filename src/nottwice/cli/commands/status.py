@@ -27,7 +27,7 @@ def show_status(settings: Settings) -> None:
 
 
 def _show(overview: Overview) -> None:
-    total, doubts = sum(overview.runs.values()), overview.calls_in_doubt
+    total = sum(overview.runs.values())
     show_facts(
         f"Ledger {overview.ledger}",
         (
@@ -35,7 +35,7 @@ def _show(overview: Overview) -> None:
             ("reviews", count_text(overview.reviews.items())),
             ("waiting", _waiting_text(overview.waiting)),
             ("workers", _workers_text(overview.workers)),
-            ("in doubt", f"{doubts} {'call' if doubts == 1 else 'calls'}" if doubts else "nothing"),
+            ("in doubt", _doubts_text(overview.calls_in_doubt)),
             ("failover" if overview.failover else "a copy", _copy_text(overview)),
             ("not told", _not_told_text(overview.not_told)),
             *(("unreadable", text) for text in overview.unreadable),
@@ -46,6 +46,12 @@ def _show(overview: Overview) -> None:
     for hint in overview.hints:
         show_line(f"  {safe(hint.command)}", whole=True)
         show_line(f"      {safe(hint.reason)}", style="dim")
+
+
+def _doubts_text(number: int | None) -> str:
+    if number is None:
+        return "not counted: a row is not believed"
+    return f"{number} {'call' if number == 1 else 'calls'}" if number else "nothing"
 
 
 def _workers_text(workers: dict[str, int]) -> str | None:

@@ -40,7 +40,7 @@ class Tally:
     decided_reviews: int
     """Decided, but not used yet."""
     reviews: tuple[Review, ...]
-    """The oldest open reviews."""
+    """The most dangerous open reviews, and of these the oldest first."""
 
 
 @frozen_record(frozen=True, slots=True)

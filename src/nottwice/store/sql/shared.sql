@@ -221,9 +221,16 @@ DELETE FROM nottwice.workers WHERE presence_id = :presence_id
 SELECT status, count(*) FROM nottwice.reviews
  WHERE status IN ('open', 'decided') GROUP BY status
 
--- :oldest_reviews
+-- :pressing_reviews
+-- In the order of DANGER in model/review.py. Ledgers up to schema 5 say 'unknown' for 'in doubt'.
 SELECT {reviews} FROM nottwice.reviews
- WHERE status = 'open' ORDER BY opened_at, review_id LIMIT :limit
+ WHERE status = 'open'
+ ORDER BY CASE kind
+          WHEN 'corrupt' THEN 0 WHEN 'in doubt' THEN 1 WHEN 'unknown' THEN 1
+          WHEN 'restored' THEN 2 WHEN 'drift' THEN 3 WHEN 'result' THEN 4
+          WHEN 'undeployable' THEN 5 WHEN 'approval' THEN 6 WHEN 'budget' THEN 7 ELSE 8 END,
+          opened_at, review_id
+ LIMIT :limit
 
 -- :evidence
 SELECT {evidence} FROM nottwice.evidence

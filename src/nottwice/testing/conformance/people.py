@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from nottwice.model.review import ReviewKind, ReviewStatus, Verb
+from nottwice.model.review import DANGER, ReviewKind, ReviewStatus, Verb
 from nottwice.store.interface import Blocked, Commit, Outdated, ReviewWrite
 from nottwice.testing.conformance.bench import Bench, expect, outcomes_of, refused
 from nottwice.testing.conformance.samples import (
@@ -30,6 +30,20 @@ def asked(*reviews: ReviewWrite, run: str = "run", **more: Any) -> Commit:
 
 class People(Bench):
     """What a person decides, and what any process may add."""
+
+    def test_a_tally_has_the_most_dangerous_reviews_and_of_these_the_oldest(self) -> None:
+        store = self.open()
+        kinds = [*reversed(DANGER), DANGER[0]]
+        for number, kind in enumerate(kinds):
+            run = str(number)
+            claim(store, run)
+            opened = review(run, run, opened_at=NOW + number, kind=kind)
+            store.commit(asked(ReviewWrite(opened), run=run))
+        found = store.tally(now=NOW, limit=len(kinds)).reviews
+        expect([one.kind for one in found], [DANGER[0], *DANGER], "All reviews")
+        expect([one.review_id for one in found[:2]], ["8", "9"], "Two of one kind")
+        few = store.tally(now=NOW, limit=2).reviews
+        expect([one.review_id for one in few], ["8", "9"], "Only two reviews")
 
     def test_a_commit_can_be_refused_while_a_review_is_open(self) -> None:
         store = self.open()

@@ -379,7 +379,7 @@ class Reads(Bench):
         ready = [run.workflow_id for run in tally.ready]
         expect(ready, ["7", "4", "3"], "Runs that something has arrived for, at most three")
         expect((tally.open_reviews, tally.decided_reviews), (2, 1), "The reviews")
-        expect([one.review_id for one in tally.reviews], ["open0", "open1"], "The oldest reviews")
+        expect([one.review_id for one in tally.reviews], ["open0", "open1"], "The open reviews")
         expect(store.tally(now=NOW, limit=0).ready, (), "No run at all")
         chosen: list[tuple[dict[str, Any], int]] = [
             ({"graph": "a"}, 10),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
+from nottwice.errors import LedgerCorrupt
 from nottwice.guard.ledger import Ledger
 from nottwice.guard.upkeep.on_record import runs_in_pages
 from nottwice.model.call import CallRow
@@ -57,6 +58,9 @@ class Activity:
     resumed: Annotated[int, "how many openings resumed a run"]
     killed: Annotated[int, "how many openings ended because their process died"]
     is_complete: Annotated[bool, "false if there was more than was read"]
+    not_believed: Annotated[
+        int, "how many runs have calls that are not believed and not counted; see audit --verify"
+    ]
     by_tool: Annotated[
         tuple[ToolActivity, ...], "the same for each tool, by name; see tool activity"
     ]
@@ -79,6 +83,8 @@ class RecentDoings:
         self.runs = self.calls = 0
         """How many were read."""
         self.is_complete = True
+        self.not_believed = 0
+        """How many runs have calls that cannot be believed, and are not counted."""
 
     def read_runs(self) -> Iterator[RunRecord]:
         """The runs that may have done something."""
@@ -97,12 +103,19 @@ class RecentDoings:
 
     def read_calls(self, run: RunRecord) -> Iterator[CallRow]:
         """The calls of a run that began since the moment, newest first."""
-        for row in _recent_calls(self._store, run.workflow_id, self.since):
+        for row in self._believed(run):
             if self._most_calls is not None and self.calls >= self._most_calls:
                 self.is_complete = False
                 return
             self.calls += 1
             yield row
+
+    def _believed(self, run: RunRecord) -> Iterator[CallRow]:
+        """The same, up to a call that cannot be believed: it must not hide other runs (P410)."""
+        try:
+            yield from _recent_calls(self._store, run.workflow_id, self.since)
+        except LedgerCorrupt:
+            self.not_believed += 1
 
 
 def is_done_effect(row: CallRow) -> bool:
@@ -178,6 +191,7 @@ def activity_since(
         resumed=figures["resumed"],
         killed=figures["killed"],
         is_complete=recent.is_complete,
+        not_believed=recent.not_believed,
         by_tool=tuple(_tool(name, tools[name]) for name in sorted(tools)),
         effects_over_time=tuple(effects),
         effects_per_minute=round(effects[-1] / max(seconds / BUCKETS / 60, 1e-9), 3),

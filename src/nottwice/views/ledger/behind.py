@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Annotated
 
 from nottwice.errors import UsageError
@@ -15,6 +16,7 @@ from nottwice.guard.ledger import Ledger
 from nottwice.model.call import CallRow
 from nottwice.model.data.records import frozen_record
 from nottwice.model.runs.openings import OpeningRecord
+from nottwice.reviews.queue import believed
 from nottwice.views.ledger.activity import (
     RecentDoings,
     has_failed,
@@ -167,7 +169,7 @@ def _doubts(ledger: Ledger, recent: RecentDoings, figure: str) -> Iterator[CallR
     for review in doubts_since(ledger.store, recent.since):
         settled = settled_by(review)
         if figure == "doubts" or figure == settled:
-            row = ledger.store.load_call(review.identity)
+            row = believed(partial(ledger.store.load_call, review.identity), None)
             if row is not None:
                 found[row.call_id] = row
     return iter(found.values())

@@ -1,6 +1,7 @@
 """How does the ledger stand, and what should a person do next?
 
-Promise kept here: P171 (the store counts runs; what needs a person is loaded up to a limit).
+Promises kept here: P171 (the store counts runs; what needs a person is loaded up to a limit), P410
+(a row that cannot be believed is reported, and hides no other).
 """
 
 from __future__ import annotations
@@ -10,15 +11,16 @@ from collections import Counter
 from typing import Annotated
 
 from nottwice.engine.doubts.restored import is_failover, mark_of
+from nottwice.errors import LedgerCorrupt
 from nottwice.guard.ledger import Ledger
 from nottwice.model.data.records import frozen_record
 from nottwice.model.run import RunStatus, WaitKind
 from nottwice.model.runs.notices import NOTICE_KINDS
 from nottwice.model.runs.tally import DECIDED
-from nottwice.store.interface import ManyFiles
+from nottwice.store.interface import ManyFiles, Store
 from nottwice.views.commands import CommandLine
 from nottwice.views.ledger.workers import counts_of, states_of
-from nottwice.views.people.reviews import CaseView, case_of_review
+from nottwice.views.people.reviews import ReviewView, review_view
 from nottwice.views.run.waits import resume_command
 from nottwice.views.runs import (
     INTERRUPTED,
@@ -56,7 +58,10 @@ class Overview:
     reviews: Annotated[
         dict[str, int], "how many reviews are `open`, and `decided` but not used yet"
     ]
-    calls_in_doubt: Annotated[int, "how many calls may or may not have taken effect"]
+    calls_in_doubt: Annotated[
+        int | None,
+        "how many calls may or may not have taken effect; null if a row of theirs is not believed",
+    ]
     waiting: Annotated[
         dict[str, int],
         "how many runs wait for a `review`, a `timer`, an `event`, a `child` run; "
@@ -72,10 +77,11 @@ class Overview:
     ]
     unreadable: Annotated[
         tuple[str, ...],
-        "what is wrong with each file that cannot be read; the exit code is 3 then",
+        "what is wrong with each file that cannot be read, and with a call in doubt that is not "
+        "believed; the exit code is 3 then",
     ]
-    cases: tuple[CaseView, ...]
-    """The oldest reviews that are open."""
+    pressing: tuple[ReviewView, ...]
+    """The most dangerous reviews that are open, and of these the oldest first."""
     interrupted: tuple[RunView, ...]
     """Those that changed last."""
     ready: tuple[RunView, ...]
@@ -97,24 +103,26 @@ def look_over(ledger: Ledger, commands: CommandLine | None = None) -> Overview:
         waiting.update(dict.fromkeys(group.waits, group.runs))
     found = list_runs(ledger, states=(INTERRUPTED,))
     interrupted = tuple(itertools.islice(found, min(states[INTERRUPTED], MOST_LOADED)))
-    cases = tuple(case_of_review(store, review, holders) for review in tally.reviews)
+    pressing = tuple(review_view(store, review, holders.tools) for review in tally.reviews)
     ready = tuple(run_view(run, holders) for run in tally.ready)
     number_ready = sum(group.runs for group in tally.groups if group.ready)
     needing = tally.open_reviews + states[INTERRUPTED] + number_ready
-    more = needing - len(cases) - len(interrupted) - len(ready)
+    more = needing - len(pressing) - len(interrupted) - len(ready)
     mark = mark_of(store)
     failover = mark.why if mark is not None and is_failover(mark) else None
     since = ledger.clock.now() - NOT_TOLD_SECONDS
     lost = store.settled_notices(since=since, kinds=NOTICE_KINDS, given_up=True)
     hints = [
         *_hints_for_people(
-            cases, ready, interrupted, decided_reviews(store, ready), more, commands
+            pressing, ready, interrupted, decided_reviews(store, ready), more, commands
         ),
         *_other_hints(states, failover, commands),
     ]
-    in_doubt = len(store.calls_in_doubt())
-    unreadable = tuple(store.unreadable()) if isinstance(store, ManyFiles) else ()
-    hints = hints or _quiet_hints(states, in_doubt, len(unreadable), commands)
+    in_doubt, flaws = _count_doubts(store)
+    files = tuple(store.unreadable()) if isinstance(store, ManyFiles) else ()
+    if flaws:
+        hints.insert(0, _verifying(commands))
+    hints = hints or _quiet_hints(states, in_doubt, len(files), commands)
     return Overview(
         ledger=ledger.location,
         runs={state: states[state] for state in STATES},
@@ -125,8 +133,8 @@ def look_over(ledger: Ledger, commands: CommandLine | None = None) -> Overview:
         next=tuple(hint.command for hint in hints),
         copied_at=moment(None if mark is None else mark.at),
         not_told=len(lost),
-        unreadable=unreadable,
-        cases=cases,
+        unreadable=(*files, *flaws),
+        pressing=pressing,
         interrupted=interrupted,
         ready=ready,
         more=more,
@@ -135,20 +143,32 @@ def look_over(ledger: Ledger, commands: CommandLine | None = None) -> Overview:
     )
 
 
+def _count_doubts(store: Store) -> tuple[int | None, tuple[str, ...]]:
+    """How many calls are in doubt; or None, and why a row of theirs is not believed."""
+    try:
+        return len(store.calls_in_doubt()), ()
+    except LedgerCorrupt as error:
+        return None, (str(error),)
+
+
+def _verifying(commands: CommandLine | None) -> Hint:
+    line = commands or CommandLine()
+    why = "a row of a call in doubt is not believed: this lists everything that does not fit"
+    return Hint(line.command("audit --verify"), why)
+
+
 def _hints_for_people(
-    cases: tuple[CaseView, ...],
+    pressing: tuple[ReviewView, ...],
     ready: tuple[RunView, ...],
     interrupted: tuple[RunView, ...],
     decided: frozenset[str],
     more: int,
     commands: CommandLine | None,
 ) -> list[Hint]:
-    """What needs a person; a review comes first."""
+    """What needs a person; reviews come first, the most dangerous at the top."""
     line = commands or CommandLine()
-    found = [
-        Hint(line.command(f"decide {case.review.review_id}"), _question(case)) for case in cases
-    ]
-    undecided = {case.review.run_id for case in cases}
+    found = [Hint(line.command(f"decide {one.review_id}"), _question(one)) for one in pressing]
+    undecided = {review.run_id for review in pressing}
     for run in ready:
         if run.run_id not in undecided:
             is_decided = any(wait.subject in decided for wait in run.waits)
@@ -180,7 +200,7 @@ def _other_hints(
 
 
 def _quiet_hints(
-    states: Counter[str], in_doubt: int, unreadable: int, commands: CommandLine | None
+    states: Counter[str], in_doubt: int | None, unreadable: int, commands: CommandLine | None
 ) -> list[Hint]:
     """What to look at when no run needs a person."""
     line, failed = commands or CommandLine(), states[RunStatus.FAILED.value]
@@ -207,8 +227,7 @@ def _resuming(run: RunView, why: str, commands: CommandLine) -> Hint:
     return Hint(look, f"run {run.run_id!r} {why}: run your program again, and it continues")
 
 
-def _question(case: CaseView) -> str:
-    review = case.review
+def _question(review: ReviewView) -> str:
     if review.kind.asks_first:
         return f"run {review.run_id!r} asks: {review.summary}"
     return f"{review.subject} in run {review.run_id!r}: {review.summary}"

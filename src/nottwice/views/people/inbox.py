@@ -12,7 +12,7 @@ from typing import Annotated
 from nottwice.errors import UsageError
 from nottwice.guard.ledger import Ledger
 from nottwice.model.data.records import frozen_record
-from nottwice.model.review import Review, ReviewKind, ReviewStatus, Verb
+from nottwice.model.review import Review, ReviewKind, ReviewStatus, Verb, danger_of
 from nottwice.model.runs.labels import parse_tag
 from nottwice.model.runs.workers import WorkerState
 from nottwice.model.tool import parse_duration
@@ -21,7 +21,7 @@ from nottwice.views.commands import CommandLine, ListCommand
 from nottwice.views.ledger.holders import count_alive
 from nottwice.views.ledger.workers import counts_of, states_of
 from nottwice.views.people.choices import blocks_text
-from nottwice.views.people.reviews import ReviewView, danger_of, review_view
+from nottwice.views.people.reviews import ReviewView, review_view
 from nottwice.views.runs import Holders, RunView, run_view
 from nottwice.views.shape import LEDGER
 from nottwice.views.text import shorten

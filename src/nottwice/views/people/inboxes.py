@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from nottwice.errors import NottwiceError, UsageError
 from nottwice.guard.ledger import Ledger
 from nottwice.model.data.records import frozen_record
+from nottwice.model.review import DANGER
 from nottwice.store.postgres.place import is_postgres
 from nottwice.views.ledger.pulse import Pulse, feel
 from nottwice.views.people.inbox import (
@@ -26,7 +27,6 @@ from nottwice.views.people.inbox import (
     check_filter,
     read_inbox,
 )
-from nottwice.views.people.reviews import DANGER
 from nottwice.views.shape import LEDGER
 
 _ODD = re.compile(r"[^A-Za-z0-9._-]+")

@@ -1,24 +1,27 @@
 """What waits for a person, why, and what can be decided about it?
 
 This is all that a page needs to list reviews and to show one; ``nt.Reviews(ledger)`` records the
-decision. Promise kept here: P223 (a secret argument is shown as its fingerprint).
+decision. Promises kept here: P223 (a secret argument is shown as its fingerprint), P410 (a review
+is listed even if its call cannot be believed).
 """
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Annotated, Any, assert_never
 
 from nottwice.engine.doubts.blocking import call_text, written_call
+from nottwice.errors import LedgerCorrupt
 from nottwice.guard.ledger import Ledger
 from nottwice.model import values
 from nottwice.model.asking.asked import UNDO, Question, WantedCall, shown_in, words_of
 from nottwice.model.call import CallRow
 from nottwice.model.data.records import frozen_record
-from nottwice.model.review import Decision, Review, ReviewKind, ReviewStatus, Verb
+from nottwice.model.review import Decision, Review, ReviewKind, ReviewStatus, Verb, danger_of
 from nottwice.model.run import Life
-from nottwice.reviews.queue import Case, case_of, find_case, needs_reason
+from nottwice.reviews.queue import Case, find_case, needs_reason
 from nottwice.store.interface import Store
 from nottwice.views.run.calls import CallView, ResultView, call_view, evidence_view, result_view
 from nottwice.views.run.calls import EvidenceView as EvidenceView
@@ -26,18 +29,7 @@ from nottwice.views.runs import Holders
 from nottwice.views.shape import LEDGER, Timestamp, moment, one_of
 from nottwice.views.wording import ToolTexts
 
-DANGER = (
-    ReviewKind.CORRUPT,
-    ReviewKind.IN_DOUBT,
-    ReviewKind.RESTORED,
-    ReviewKind.DRIFT,
-    ReviewKind.RESULT,
-    ReviewKind.UNDEPLOYABLE,
-    ReviewKind.APPROVAL,
-    ReviewKind.BUDGET,
-    ReviewKind.QUESTION,
-)
-"""The kinds of reviews, the most dangerous first."""
+NOT_BELIEVED = "a row of this call is not as nottwice wrote it; see: nottwice audit --verify"
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
@@ -182,11 +174,6 @@ def list_reviews(
     )
 
 
-def danger_of(review: Review) -> tuple[int, float, str]:
-    """What reviews are sorted by: the most dangerous first, then the oldest."""
-    return DANGER.index(review.kind), review.opened_at, review.review_id
-
-
 def look_at(ledger: Ledger, review_id: str, *, result_type: str | None = None) -> CaseView:
     """One review, by its id or by a prefix that only one review has."""
     case = find_case(ledger.store, review_id)
@@ -195,7 +182,15 @@ def look_at(ledger: Ledger, review_id: str, *, result_type: str | None = None) -
 
 def review_view(store: Store, review: Review, tools: ToolTexts | None = None) -> ReviewView:
     """A review as it is shown."""
-    return _review_view(review, store.load_call(review.identity), tools or ToolTexts(store))
+    tools = tools or ToolTexts(store)
+    try:
+        return _review_view(review, store.load_call(review.identity), tools)
+    except LedgerCorrupt:
+        return replace(
+            _review_view(review, None, tools),
+            subject=f"{review.identity.tool_name}, whose row is not believed",
+            summary=NOT_BELIEVED,
+        )
 
 
 def _review_view(review: Review, row: CallRow | None, tools: ToolTexts) -> ReviewView:
@@ -224,11 +219,6 @@ def _review_view(review: Review, row: CallRow | None, tools: ToolTexts) -> Revie
         result_schema=None if args is None else tools.result_schema(tool),
         blocks=review.blocks,
     )
-
-
-def case_of_review(store: Store, review: Review, holders: Holders) -> CaseView:
-    """A review that was read already, with all that helps to decide it."""
-    return case_view(case_of(store, review), holders)
 
 
 def case_view(case: Case, holders: Holders, *, result_type: str | None = None) -> CaseView:
