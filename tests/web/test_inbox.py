@@ -17,7 +17,9 @@ import nottwice as nt
 from nottwice.cli.main import main
 from nottwice.errors import NottwiceError, ReplayUnsafeError
 from nottwice.guard.ledger import Ledger
+from nottwice.reviews.inbox import Reviews
 from nottwice.worker.presence import Presence
+from tests.cli.workplace import Workplace
 from tests.web.visiting import Visit, hidden, words
 
 
@@ -166,3 +168,15 @@ def test_only_what_was_decided_is_said_to_be_recorded(ledger: Ledger, visit: Vis
     one = ids(ledger, "pay-")[2].partition(":")[0]
     sent = visit.post(f"/review/{one}", seen_at=f"/review/{one}", verb="approve", then="inbox")
     assert f"{said}: approve for Pay 2 cents ." in visit.text(sent.headers["location"])
+
+
+def test_an_inbox_without_reviews_names_what_a_dead_process_left(workplace: Workplace) -> None:
+    """P411."""
+    with Ledger(workplace.store, create=False) as ledger:
+        for review in ledger.store.open_reviews():
+            Reviews(ledger).decide(review.review_id, "abort", by="ann", why="stop")
+        shown = Visit(ledger).text("/")
+        assert "Nothing waits for a person" not in shown
+        assert "No review is open, but a process is gone" in shown
+        assert "1 interrupted" in shown
+        assert "ticket-7 : 1 call in doubt . Nothing runs by itself." in shown

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from urllib.parse import urlencode
+
 import pytest
 from starlette.requests import Request
+from starlette.testclient import TestClient
 
 from nottwice.errors import UsageError
+from nottwice.guard.ledger import Ledger
+from nottwice.web.app import page
 from nottwice.web.visitors import LEAST_TOKEN, LinkTokens, Visitor
 
 TOKEN = "a-token-that-is-long-enough-to-be-one"
@@ -62,3 +68,36 @@ def test_without_a_list_every_person_behind_the_proxy_may_decide() -> None:
     found = tokens.visitor(request(authorization=f"Bearer {TOKEN}", x_user="eve"))
     # Its browser sends forms, so they are checked like all forms.
     assert found == Visitor("eve", may_decide=True, is_program=False)
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({}, 200),
+        ({"origin": "https://evil.example.com"}, 403),
+        ({"origin": "http://testserver"}, 403),
+        ({"referer": "https://evil.example.com/"}, 403),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"content-type": "application/x-www-form-urlencoded"}, 403),
+        ({"content-type": "text/plain"}, 415),
+        ({"X-User": "eve"}, 403),
+        ({"authorization": "Bearer wrong"}, 401),
+    ],
+    ids=str,
+)
+def test_behind_a_proxy_a_program_decides_and_a_browser_does_not_do_it_for_another_site(
+    ledger: Ledger, doubt: str, change: dict[str, str], status: int
+) -> None:
+    """P413."""
+    tokens = LinkTokens(TOKEN, name="ann", user_header="X-User", deciders=["bob"])
+    client = TestClient(page(ledger, user=tokens.visitor))
+    headers = {"authorization": f"Bearer {TOKEN}", "X-User": "bob"}
+    headers |= {"content-type": "application/json"} | change
+    sent = {"verb": "abort", "why": "stop", "shown_version": 1}
+    body = urlencode(sent) if "form" in headers["content-type"] else json.dumps(sent)
+    answer = client.post(f"/api/reviews/{doubt}", content=body, headers=headers)
+    assert answer.status_code == status, answer.text
+    review = ledger.store.load_review(doubt)
+    assert review is not None
+    decision = review.decision
+    assert (None if decision is None else decision.by) == ("bob" if status == 200 else None)

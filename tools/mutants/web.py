@@ -30,6 +30,17 @@ _DOORS: tuple[Mutant, ...] = (
         why="Whatever gets into a page could take the right to decide with it.",
     ),
     Mutant(
+        name="behind a proxy, a form of another site is taken for a program",
+        file="web/visitors.py",
+        old='and kind == "application/json" and not names_its_site\n',
+        new="and not names_its_site\n",
+        tests=(
+            f"{_VISITORS}::test_behind_a_proxy_a_program_decides_and_a_browser_does_not_do_it"
+            "_for_another_site",
+        ),
+        why="A form in a page of another site could decide.",
+    ),
+    Mutant(
         name="the page answers to any name",
         file="web/safety.py",
         old="        if self._hosts is not None and request",

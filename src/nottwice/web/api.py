@@ -31,7 +31,7 @@ def routes(desk: Desk) -> list[Route]:
     """The documents, each under ``/api``."""
 
     def reviews(request: Request) -> Response:
-        return _json(read_inbox(desk.ledger, inbox.read_filter(request)))
+        return _json(read_inbox(desk.ledger, inbox.read_filter(request), desk.commands))
 
     def one_review(request: Request) -> Response:
         return _json(open_docket(desk.ledger, request.path_params["review_id"], desk.commands))

@@ -23,7 +23,7 @@ def routes(desk: Desk) -> list[Route]:
 
     def show(request: Request) -> Response:
         wanted = read_filter(request)
-        found = read_inbox(desk.ledger, wanted)
+        found = read_inbox(desk.ledger, wanted, desk.commands)
         named = request.query_params.get("recorded", "").split(",")[:MOST_AT_ONCE]
         return desk.render.page(
             request,

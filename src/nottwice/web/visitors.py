@@ -32,7 +32,7 @@ class Visitor:
     may_decide: bool = True
     """Whether they may decide, send and cancel. Otherwise they may only look."""
     is_program: bool = False
-    """Whether the request proved itself with a header, which no browser sends by itself."""
+    """Whether the request is one that no web page can make a browser send."""
 
 
 Found = str | Visitor | None
@@ -98,8 +98,9 @@ class LinkTokens:
         name = request.headers.get(self._user_header, "").strip()
         if not name:
             return None
+        may_decide = may_decide and (not self._deciders or name in self._deciders)
         # The proxy adds the token to what a browser sends, so forms are checked as for a cookie.
-        return Visitor(name, may_decide and (not self._deciders or name in self._deciders))
+        return Visitor(name, may_decide, is_program=_is_from_a_program(request))
 
     @staticmethod
     def _known(given: str, known: dict[str, bool]) -> bool | None:
@@ -109,3 +110,14 @@ class LinkTokens:
             if hmac.compare_digest(given.encode("utf-8", "replace"), secret.encode()):
                 found = may_decide
         return found
+
+
+def _is_from_a_program(request: Request) -> bool:
+    """Whether no browser can have sent this to the API for a page of another site.
+
+    A browser asks first before it sends JSON to another site, and nottwice never allows it. With
+    every POST it also names the site that sends it.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    names_its_site = {"origin", "referer", "sec-fetch-site"} & set(request.headers)
+    return "/api/" in request.url.path and kind == "application/json" and not names_its_site

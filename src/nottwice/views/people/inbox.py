@@ -1,10 +1,12 @@
 """What waits for a person now, the most dangerous first, and what does each of it block?
 
-Promise kept here: P321 (the order, and what is offered without looking closely).
+Promises kept here: P321 (the order, and what is offered without looking closely), P411 (runs that a
+dead process left are shown before they have a review).
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable
 from typing import Annotated
@@ -16,18 +18,21 @@ from nottwice.model.review import Review, ReviewKind, ReviewStatus, Verb, danger
 from nottwice.model.runs.labels import parse_tag
 from nottwice.model.runs.workers import WorkerState
 from nottwice.model.tool import parse_duration
+from nottwice.reviews.queue import believed
 from nottwice.store.interface import Store
 from nottwice.views.commands import CommandLine, ListCommand
 from nottwice.views.ledger.holders import count_alive
 from nottwice.views.ledger.workers import counts_of, states_of
 from nottwice.views.people.choices import blocks_text
 from nottwice.views.people.reviews import ReviewView, review_view
-from nottwice.views.runs import Holders, RunView, run_view
+from nottwice.views.run.resuming import who_resumes
+from nottwice.views.runs import INTERRUPTED, Holders, RunView, list_runs, run_view
 from nottwice.views.shape import LEDGER
 from nottwice.views.text import shorten
 from nottwice.views.wording import ToolTexts
 
 MOST_ROWS = 200
+MOST_LEFT = 10
 GROUPS: dict[str, tuple[ReviewKind, ...]] = {
     "tampered": (ReviewKind.CORRUPT,),
     "in doubt": (ReviewKind.IN_DOUBT, ReviewKind.RESTORED),
@@ -73,6 +78,16 @@ class InboxRow:
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
+class LeftRun:
+    """A run that its process left in the middle. A doubt in it has no review yet."""
+
+    run_id: Annotated[str, "the run"]
+    in_doubt: Annotated[int | None, "how many of its calls are in doubt; null: not believed"]
+    text: Annotated[str, "who opens it again, or that no process will"]
+    command: Annotated[str | None, "what a person can type, or null"]
+
+
+@frozen_record(frozen=True, slots=True, kw_only=True)
 class Inbox:
     """What waits for a person."""
 
@@ -83,6 +98,10 @@ class Inbox:
     total: Annotated[int, "how many are open, without the filter"]
     decided_total: Annotated[int, "how many are decided and not used yet"]
     omitted: Annotated[int, "how many that fit the filter are not listed"]
+    left: Annotated[
+        tuple[LeftRun, ...], f"up to {MOST_LEFT} interrupted runs, last changed first; see left run"
+    ]
+    left_more: Annotated[bool, "whether there are more interrupted runs"]
     tools: tuple[str, ...]
     """The tools of what is open, for a filter."""
     oldest_seconds: Annotated[float | None, "how long the oldest has waited, or null"]
@@ -93,7 +112,9 @@ class Inbox:
     now: float
 
 
-def read_inbox(ledger: Ledger, wanted: InboxFilter | None = None) -> Inbox:
+def read_inbox(
+    ledger: Ledger, wanted: InboxFilter | None = None, commands: CommandLine | None = None
+) -> Inbox:
     """The reviews that are open or decided and not used, the most dangerous first.
 
     All of them are counted and sorted as records. Only those that are shown become views.
@@ -109,6 +130,8 @@ def read_inbox(ledger: Ledger, wanted: InboxFilter | None = None) -> Inbox:
     )
     counts = Counter(GROUP_OF[review.kind] for review in undecided)
     rows = _Rows(store, now)
+    found = list_runs(ledger, states=(INTERRUPTED,))
+    left = tuple(itertools.islice(found, MOST_LEFT + 1))
     return Inbox(
         ledger=ledger.location,
         rows=tuple(map(rows.row, fitting[:MOST_ROWS])),
@@ -117,11 +140,23 @@ def read_inbox(ledger: Ledger, wanted: InboxFilter | None = None) -> Inbox:
         total=len(undecided),
         decided_total=len(decided),
         omitted=max(0, len(fitting) - MOST_ROWS),
+        left=tuple(_left(ledger, run, commands or CommandLine()) for run in left[:MOST_LEFT]),
+        left_more=len(left) > MOST_LEFT,
         tools=tuple(sorted({one.identity.tool_name for one in undecided} - {""})),
         oldest_seconds=max((now - review.opened_at for review in undecided), default=None),
         alive=None if undecided else count_alive(store),
         workers=None if undecided else counts_of(states_of(ledger))[WorkerState.ALIVE.value],
         now=now,
+    )
+
+
+def _left(ledger: Ledger, run: RunView, commands: CommandLine) -> LeftRun:
+    resumption = who_resumes(ledger, run, commands)
+    return LeftRun(
+        run_id=run.run_id,
+        in_doubt=believed(lambda: len(ledger.store.calls_in_doubt(run.run_id)), None),
+        text=resumption.text,
+        command=resumption.command,
     )
 
 

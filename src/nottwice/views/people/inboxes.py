@@ -20,6 +20,7 @@ from nottwice.store.postgres.place import is_postgres
 from nottwice.views.ledger.pulse import Pulse, feel
 from nottwice.views.people.inbox import (
     GROUPS,
+    MOST_LEFT,
     MOST_ROWS,
     Inbox,
     InboxFilter,
@@ -42,6 +43,7 @@ class LedgerCounts:
     doubts: Annotated[int, "how many of them are doubts"]
     decided: Annotated[int, "how many are decided and not used yet"]
     oldest_seconds: Annotated[float | None, "how long its oldest open review has waited, or null"]
+    left: Annotated[int, f"how many runs in it are interrupted, up to {MOST_LEFT}"]
     error: Annotated[str | None, "why it could not be read, or null"]
 
 
@@ -151,6 +153,7 @@ def _counts(name: str, ledger: Ledger, found: Inbox | NottwiceError) -> LedgerCo
             doubts=0,
             decided=0,
             oldest_seconds=None,
+            left=0,
             error=str(found),
         )
     return LedgerCounts(
@@ -160,6 +163,7 @@ def _counts(name: str, ledger: Ledger, found: Inbox | NottwiceError) -> LedgerCo
         doubts=found.counts["in doubt"],
         decided=found.decided_total,
         oldest_seconds=found.oldest_seconds,
+        left=len(found.left),
         error=None,
     )
 
