@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -19,6 +20,7 @@ from nottwice.engine.opening import Opening
 from nottwice.testing import forget_tools
 from tests.agent.workshop import GOAL, CountingProvider, Workshop
 from tests.fakes import another_program
+from tests.graphs.cancelling import CancellingDriver, drive_until_cancelled
 
 SCRIPT: list[Any] = [
     {"send_mail": {"to": "ann", "text": "hello"}},
@@ -39,6 +41,27 @@ def test_a_finished_conversation_continues_with_a_new_message() -> None:
     said = [message.text for message in outcome.state.transcript if message.role is Role.USER]
     assert "And again?" in said
     assert outcome.state.spent.requests == 4
+
+
+def test_a_round_is_begun_or_not_wherever_its_caller_is_cancelled() -> None:
+    """In no case does a process that goes on without the run keep it from others (P381)."""
+
+    async def work(ledger: nt.Ledger) -> Any:
+        return await shop.agent.arun("ticket-7", message="And again?", store=ledger)
+
+    for number in itertools.count(1):
+        shop = Workshop(SCRIPT)
+        shop.finish()
+        driver = CancellingDriver(after=(number,))
+        with shop.host.process() as ledger:
+            drive_until_cancelled(ledger, driver, work, run_id="ticket-7")
+        is_begun = len(shop.world.requests) > 2
+        outcome = shop.finish(goal=None, message="And again?")
+        assert outcome.state.answer == "I had written to Ann already."
+        assert shop.world.effects == [("mail", "ann", "hello")]
+        if is_begun:
+            assert number > 10
+            return
 
 
 def test_the_same_line_again_is_the_same_message() -> None:

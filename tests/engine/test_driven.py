@@ -56,7 +56,8 @@ def test_a_claim_that_no_driver_uses_is_given_back_as_it_was() -> None:
         mark = drive_claimed(one, ledger.store.holder(), words=0)
         assert mark is not None
         assert drive_claimed(one, ledger.store.holder(), words=0) is None
-        drive(give_back(ledger.host, one), ledger.host)
+        assert one.run is not None
+        drive(give_back(ledger.host, one.found, one.run), ledger.host)
         run = ledger.store.load_run("r")
         assert run is not None
         assert (run.status, run.holder_id, run.epoch) == (RunStatus.RUNNING, None, 1)
@@ -69,5 +70,5 @@ def test_a_claim_that_another_process_has_overtaken_is_left_to_it() -> None:
         assert one.run is not None
         later = claimed(one.run, "another", ledger.clock.now())
         ledger.store.commit(commit_of(ClaimedRun(one.run, later, Standing())))
-        drive(give_back(ledger.host, one), ledger.host)
+        drive(give_back(ledger.host, one.found, one.run), ledger.host)
         assert ledger.store.load_run("r") == later

@@ -9,6 +9,8 @@ _HOOKS = "tests/engine/test_hooks.py"
 _WATCHED = "tests/hosts/test_watched.py"
 _LEAVES = "test_a_call_that_is_cancelled_while_verify_runs_leaves_it_and_records_nothing"
 _LEAVING = "tests/graphs/test_leaving.py"
+_ANYWHERE = "tests/graphs/test_cancelled_anywhere.py"
+_IS_FREE = f"{_ANYWHERE}::test_the_run_is_free_wherever_its_driver_is_cancelled"
 _VERDICT = "tests/hosts/test_verdict.py"
 
 HOSTS: tuple[Mutant, ...] = (
@@ -90,7 +92,7 @@ HOSTS: tuple[Mutant, ...] = (
         name="a host is not asked while verify runs",
         file="hosts/watched.py",
         old="    return ledger.driven_by(driver, clock)\n",
-        new="    return ledger.driven_by(ledger.driver, clock)\n",
+        new="    return ledger.driven_by(ledger.host.driver, clock)\n",
         tests=(f"{_WATCHED}::test_a_host_is_asked_while_verify_runs",),
         why="A verify longer than the heartbeat timeout of Temporal would fail every attempt.",
     ),
@@ -192,6 +194,49 @@ HOSTS: tuple[Mutant, ...] = (
         new="",
         tests=(f"{_LEAVING}::test_a_child_run_is_left_with_its_parent",),
         why="The event loop of a cancelled parent would end while its child acts.",
+    ),
+    Mutant(
+        name="a cancelled claim is kept",
+        file="engine/ownership.py",
+        old="                yield from give_back(opening.host, run, claimed)\n",
+        new="                pass\n",
+        tests=(_IS_FREE,),
+        why="No other process could drive the run as long as the one that was cancelled lives.",
+    ),
+    Mutant(
+        name="a cancelled driver does not release its run",
+        file="engine/ownership.py",
+        old="        yield Apart(release_now())\n",
+        new="        yield from release_now()\n",
+        tests=(_IS_FREE,),
+        why="A caller that is cancelled while it leaves would keep the run.",
+    ),
+    Mutant(
+        name="a cancellation overtakes a commit",
+        file="engine/drivers.py",
+        old="                    await _until_over(soon)\n                    raise\n",
+        new="                    raise\n",
+        tests=(f"{_ANYWHERE}::test_a_commit_that_has_begun_ends_before_its_waiter_is_cancelled",),
+        why="The claim could become durable after the run was given back.",
+    ),
+    Mutant(
+        name="a cancelled run keeps its place under a limit",
+        file="engine/waits/limited.py",
+        old="        yield from _end(use)\n        raise\n    return full\n",
+        new="        raise\n    return full\n",
+        tests=(f"{_ANYWHERE}::test_a_cancelled_driver_leaves_its_place_under_a_limit",),
+        why="With a limit of one run, no other run would start while this process lives.",
+    ),
+    Mutant(
+        name="a run that is cancelled before its first node is kept",
+        file="engine/advance.py",
+        old="        return (yield from limited.enter_run(session))\n    except GeneratorExit:\n"
+        "        raise\n    except BaseException:\n"
+        "        yield from ownership.leave(session, None, None, status=RunStatus.RUNNING)\n",
+        new="        return (yield from limited.enter_run(session))\n    except GeneratorExit:\n"
+        "        raise\n    except BaseException:\n",
+        tests=(f"{_ANYWHERE}::test_a_cancelled_driver_leaves_its_place_under_a_limit",),
+        why="No other process could drive the run as long as the one that was cancelled lives.",
     ),
     Mutant(
         name="a host gives up what waits for a person",

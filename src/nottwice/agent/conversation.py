@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from nottwice.agent.messages import Spoken, spoken, to_payload
 from nottwice.agent.requests.hearing import MESSAGE
 from nottwice.engine import ownership
-from nottwice.engine.asks import Doing, Read, Write
+from nottwice.engine.asks import Apart, Doing, Read, Write
 from nottwice.engine.host import Host
 from nottwice.engine.opening import Opening
 from nottwice.engine.session import Session
@@ -116,6 +116,12 @@ def reopen(graph: Runnable, opening: Opening) -> Doing[None]:
             as_it_is=True,
         )
     )
+    # A caller that is cancelled here must not keep the run (P381).
+    yield Apart(_begin_round(graph, session))
+
+
+def _begin_round(graph: Runnable, session: Session) -> Doing[None]:
+    run_id = session.run_id
     chain: list[CheckpointRecord] = yield Read(lambda store: store.checkpoint_chain(run_id))
     unheard = yield Read(lambda store: _has_unheard(store, run_id))
     image, saved = resume_image(chain)

@@ -34,6 +34,7 @@ from nottwice.model.graphs.graph import GraphDefinition, Node
 from nottwice.model.graphs.mapping import nodes_at
 from nottwice.model.graphs.position import Position
 from nottwice.model.run import CheckpointRecord, RunRecord, RunStatus, StepRecord, Wait
+from nottwice.model.runs.limits import LimitUse
 from nottwice.model.runs.output_file import named_by_step
 from nottwice.model.saving.checkpoint import Saved, pack, save
 from nottwice.model.saving.delta import Delta, diff, grown, of_keys
@@ -116,13 +117,24 @@ def conduct(opening: Opening, plan: GraphCode) -> Doing[Advanced]:
         return Advanced(RunStatus.WAITING, () if left is None else left.waits)
     # In a node nothing is cut short: it might swallow the exception, and continue after a doubt.
     session.ignore_deadline()
-    entered = (yield from limited.enter_run(session)) if session.host.limits else None
+    entered = (yield from _enter(session)) if session.host.limits else None
     if isinstance(entered, Wait):
         yield from ownership.wait_for(session, entered)
         return Advanced(RunStatus.WAITING, (entered,))
     if entered is not None:
         return (yield from limited.during(entered, _conduct(session, plan)))
     return (yield from _conduct(session, plan))
+
+
+def _enter(session: Session) -> Doing[LimitUse | Wait | None]:
+    """Count a claimed run under its limits. If it cannot be counted, it is released (P381)."""
+    try:
+        return (yield from limited.enter_run(session))
+    except GeneratorExit:
+        raise
+    except BaseException:
+        yield from ownership.leave(session, None, None, status=RunStatus.RUNNING)
+        raise
 
 
 def _conduct(session: Session, plan: GraphCode) -> Doing[Advanced]:

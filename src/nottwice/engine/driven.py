@@ -129,13 +129,13 @@ def store_trace(run: RunRecord, traceparent: str | None) -> Doing[RunRecord]:
     return replace(run, traceparent=traceparent)
 
 
-def give_back(host: Host, one: ClaimedRun) -> Doing[None]:
-    """Release a run in which nothing was done, as it was before it was claimed.
+def give_back(host: Host, found: RunRecord | None, run: RunRecord) -> Doing[None]:
+    """Release a run in which nothing was done, as it was found before it was claimed.
 
-    Durable: when this returns. If it fails, the worker finds the run again (P128).
+    ``found``: None if the claim created it. Durable: when this returns. If it fails, the worker
+    finds the run again (P128).
     """
-    run, found = one.run, one.found
-    assert run is not None
+    found = found or run
     assert run.holder_id is not None
     back = RunUpdate(
         found.status,
@@ -148,5 +148,8 @@ def give_back(host: Host, one: ClaimedRun) -> Doing[None]:
     fence = Fence(run.holder_id, run.epoch)
     try:
         yield Write(Commit(workflow_id=run.workflow_id, fence=fence, run=back))
+    except OwnershipLost:
+        # The claim was not written, or another process has the run by now.
+        return
     except (NottwiceError, Outdated) as error:
         log.warning("run=%r was claimed and could not be given back: %s", run.workflow_id, error)

@@ -8,6 +8,7 @@ that cannot be stopped keeps its process alive.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import dataclasses
 import inspect
@@ -122,7 +123,13 @@ class UsualDriver:
         match ask:
             case Write():
                 began = host.clock.now() if events.listeners else None
-                await awaitable(host.store.commit_soon(ask.commit))
+                soon = host.store.commit_soon(ask.commit)
+                try:
+                    await awaitable(soon)
+                except asyncio.CancelledError:
+                    # The engine may have to undo it, so it must not become durable after that.
+                    await _until_over(soon)
+                    raise
                 if began is not None:
                     seconds = host.clock.now() - began
                     events.tell_of_commit(ask.commit, host.store, seconds=seconds)
@@ -372,6 +379,18 @@ async def _visit_async(ask: Visit) -> Invoked:
         except Exception as error:
             body.error = error
             return Invoked(error=error)
+
+
+async def _until_over(commit: Future[None]) -> None:
+    """Wait for a commit whose waiter was cancelled, even if it is cancelled again."""
+    over = asyncio.wrap_future(commit)
+    while not over.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait([over], timeout=DRAIN_SECONDS)
+            break
+    if over.done():
+        # An error that was never looked at would be logged.
+        error_of(over)
 
 
 async def _apart(ask: Apart, host: Host) -> Any:

@@ -13,9 +13,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nottwice.engine import events, said
-from nottwice.engine.asks import Doing, Pause, Read, Write
+from nottwice.engine.asks import Apart, Doing, Pause, Read, Write
 from nottwice.engine.doubts import reconcile, restored, tampered
-from nottwice.engine.driven import Driving, Preclaimed, drive_here, stop_driving_here, store_trace
+from nottwice.engine.driven import (
+    Driving,
+    Preclaimed,
+    drive_here,
+    give_back,
+    stop_driving_here,
+    store_trace,
+)
 from nottwice.engine.drivers import drive
 from nottwice.engine.hiding import classify
 from nottwice.engine.host import Host
@@ -172,6 +179,9 @@ def _claim_in_store(
             _tell_lost(opening.host, run_id)
             if isinstance(error, Outdated):
                 continue
+            if not isinstance(error, Exception | GeneratorExit):
+                # The claim may be durable, and this process will not drive the run (P381).
+                yield from give_back(opening.host, run, claimed)
             raise
         return _session(opening, holder, run, claimed, driving, unclaimed)
 
@@ -330,7 +340,8 @@ def leave(
     session.close()
     stragglers = session.in_flight.call_when_idle(lambda: drive(release_now(), session.host))
     if not stragglers:
-        yield from release_now()
+        # A caller that is cancelled here must not keep the run (P381).
+        yield Apart(release_now())
         return
     names = ", ".join(one.identity.tool_name for one in stragglers)
     log.warning("run=%r is held until its last attempts have ended: %s", session.run_id, names)

@@ -193,7 +193,9 @@ def advancing(graph: Runnable, opening: Opening) -> Doing[Advanced]:
     except BaseException:
         if not claimed.is_taken:
             # Whatever kept the driver from starting: nothing was done, so another may.
-            yield from give_back(opening.host, claimed.one)
+            one = claimed.one
+            assert one.run is not None
+            yield from give_back(opening.host, one.found, one.run)
         raise
     return left
 

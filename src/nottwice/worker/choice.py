@@ -180,7 +180,7 @@ class TaskChoice:
             events.tell_of_commit(commit_of(one), self._ledger.store)
         claimed = drive_claimed(one, self._ledger.store.holder(), words=words)
         if graph is None or claimed is None:
-            drive(give_back(self._ledger.host, one), self._ledger.host)
+            drive(give_back(self._ledger.host, one.found, one.run), self._ledger.host)
             self.patience.put_off(one.found.workflow_id, now=self._ledger.clock.now())
             return None
         return RunTask(one.found, graph, why, claimed)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from typing import TypeVar
 
-from nottwice.engine.asks import Doing, Read
+from nottwice.engine.asks import Apart, Doing, Read
 from nottwice.engine.calls.requests import Request
 from nottwice.engine.session import Session
 from nottwice.engine.waits import waiting
@@ -82,6 +82,17 @@ def _end(use: LimitUse) -> Doing[None]:
 
 
 def _acquire(session: Session, use: LimitUse) -> Doing[tuple[float, Meter] | None]:
-    now = session.clock.now()
+    try:
+        full: tuple[float, Meter] | None = yield Apart(_acquired(use, session.clock.now()))
+    except GeneratorExit:
+        raise
+    except BaseException:
+        # It may be counted, and nothing will be done under it.
+        yield from _end(use)
+        raise
+    return full
+
+
+def _acquired(use: LimitUse, now: float) -> Doing[tuple[float, Meter] | None]:
     full: tuple[float, Meter] | None = yield Read(lambda store: store.acquire(use, now=now))
     return full
