@@ -5,10 +5,12 @@ prints steps per second, bytes on disk per step, and how long a new process take
 whose process died before its last step. Each library works in its own environment, and they take
 turns. Note the difference: only the line with effects protects what a step does.
 
-Then a list that grows by 500 bytes per step, written as `[*notes, note]`: the cost of step 100, and
-of step 10,000, or of the last step that was reached within a minute.
+Then what a step costs, in time, CPU time and bytes, as the state gets large. A list grows by 500
+bytes per step, written as `[*notes, note]`: step 100, and step 10,000 or the last one that was
+reached within a minute. One number changes beside a dict of records, or one record of that dict,
+written as `{**table, key: record}`: beside 100 records, and beside 10,000.
 
-    python bench/graph_peers.py [--rounds 3] [--growing 10000] [--json]
+    python bench/graph_peers.py [--rounds 3] [--late 10000] [--json]
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ LANGGRAPH = Subject(
 )
 DBOS = Subject("DBOS on SQLite", "graph_dbos", "graph", ("dbos==3.3.0",))
 SUBJECTS = (OURS, EFFECTS, LANGGRAPH, DBOS)
-GROWING = (OURS, LANGGRAPH, DBOS)
+CHANGING = (OURS, LANGGRAPH, DBOS)
 EARLY = 100
 SHORT, LONG = 5, 300
 SHORT_RUNS, LONG_RUNS = 20, 2
@@ -83,10 +85,9 @@ class Worker:
         seconds: float = self._ask(asked)["seconds"]
         return seconds
 
-    def reach(self, run_id: str, steps: int) -> tuple[float, int]:
-        """Run a loop as far as time allows. Return the duration and number of its last step."""
-        found = self._ask({"id": run_id, "steps": steps})
-        return found["seconds"], found["step"]
+    def reach(self, run_id: str, steps: int, *, beside: int = 0) -> dict[str, Any]:
+        """Run a loop as far as time allows. Return what its last step cost, and its number."""
+        return self._ask({"id": run_id, "steps": steps, "beside": beside})
 
     def run_together(self, run_id: str, steps: int, *, at_once: int) -> float:
         """Run that many runs concurrently in that process."""
@@ -154,27 +155,55 @@ def measure_round(one: Figures, place: Path) -> None:
     worker.close()
 
 
-def measure_growing(steps: int) -> list[dict[str, Any]]:
-    """Compare the cost of a late step with an early one, each in a separate run."""
+def measure_changes(late: int) -> list[dict[str, Any]]:
+    """Compare the cost of a step with a large state and with a small one, in separate runs."""
     found = []
-    with tempfile.TemporaryDirectory(prefix="growing-", dir=ENVIRONMENTS) as folder:
-        for subject in GROWING:
-            say(f"a list that grows: {subject.library}")
-            row: dict[str, Any] = {"library": subject.library}
-            costs = []
-            for name, until in (("early", EARLY), ("late", steps)):
-                place = Path(folder) / f"{subject.file}-{name}"
-                worker = Worker(replace(subject, opener="growing"), place)
-                seconds, reached = worker.reach(name, until)
-                worker.close()
-                costs.append(seconds)
-                row |= {
-                    f"{name} step": f"{reached:,}",
-                    f"{name} ms": round(seconds * 1000, 2),
-                    f"{name} bytes/step": round(disk_bytes(place) / reached),
-                }
-            found.append({**row, "ratio": round(costs[1] / costs[0], 2)})
+    with tempfile.TemporaryDirectory(prefix="changes-", dir=ENVIRONMENTS) as name:
+        for what, change in (
+            ("a list grows", "grow"),
+            ("one number changes", "count"),
+            ("one record of a dict changes", "replace"),
+        ):
+            for subject in CHANGING:
+                say(f"{what}: {subject.library}")
+                opened = replace(subject, opener=change)
+                small, large = (measure_change(opened, Path(name), size) for size in (EARLY, late))
+                found.append({"what": what, "library": subject.library, **compare(small, large)})
     return found
+
+
+def measure_change(subject: Subject, folder: Path, size: int) -> dict[str, Any]:
+    """Return what a step costs at step ``size`` of a list, or beside ``size`` records of a dict."""
+    steps, beside = (size, 0) if subject.opener == "grow" else (EARLY, size)
+    costs = []
+    for until in (2, steps):
+        place = folder / f"{subject.file}-{subject.opener}-{size}-{until}"
+        worker = Worker(subject, place)
+        costs.append(worker.reach("run", until, beside=beside))
+        worker.close()
+        costs[-1]["bytes"] = disk_bytes(place)
+    few, many = costs
+    added = (many["bytes"] - few["bytes"]) / (many["step"] - few["step"])
+    return {**many, "beside": beside, "bytes/step": round(added)}
+
+
+def compare(small: dict[str, Any], large: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "small": size_of(small),
+        "ms": round(small["seconds"] * 1000, 2),
+        "CPU ms": round(small["cpu_seconds"] * 1000, 2),
+        "bytes/step": small["bytes/step"],
+        "large": size_of(large),
+        "ms, large": round(large["seconds"] * 1000, 2),
+        "CPU ms, large": round(large["cpu_seconds"] * 1000, 2),
+        "bytes/step, large": large["bytes/step"],
+        "ratio": round(large["seconds"] / small["seconds"], 2),
+        "ratio of CPU": round(large["cpu_seconds"] / small["cpu_seconds"], 2),
+    }
+
+
+def size_of(found: dict[str, Any]) -> str:
+    return f"{found['beside']:,} records" if found["beside"] else f"step {found['step']:,}"
 
 
 def disk_bytes(folder: Path) -> int:
@@ -184,12 +213,14 @@ def disk_bytes(folder: Path) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description="graphs of nottwice and its peers, side by side")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--growing", type=int, default=10_000, help="how long the list gets")
+    parser.add_argument(
+        "--late", type=int, default=10_000, help="how long the list, and how large the dict gets"
+    )
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    tables = [[as_row(one) for one in measure(options.rounds)], measure_growing(options.growing)]
+    tables = [[as_row(one) for one in measure(options.rounds)], measure_changes(options.late)]
     if options.json:
-        print(json.dumps({"loops": tables[0], "growing": tables[1]}, indent=2))
+        print(json.dumps({"loops": tables[0], "changes": tables[1]}, indent=2))
         return
     for rows in tables:
         headings = list(rows[0])

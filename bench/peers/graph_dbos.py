@@ -7,10 +7,11 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from dbos import DBOS, SetWorkflowID
-from pace import Pace, note
+from pace import CHANGES, Change, Pace, given
 
 BODY = "x" * 500
 
@@ -69,33 +70,31 @@ def open_graph(
     return "a record before and after" if twice else "one record after a step", run
 
 
-def open_growing(folder: Path) -> tuple[str, Callable[..., dict]]:
-    """Open a workflow whose step returns the whole list plus one note."""
+def open_change(folder: Path, *, change: Change) -> tuple[str, Callable[..., dict]]:
+    """Open a workflow whose step returns what it changes. DBOS records that and no state."""
     pace = {}
     logging.disable(logging.CRITICAL)
     url = f"sqlite:///{folder / 'dbos.db'}"
     DBOS(config={"name": "bench", "system_database_url": url, "run_admin_server": False})
 
     @DBOS.step()
-    def step(number: int, notes: list[str]) -> list[str]:
+    def step(number: int, state: dict) -> dict:
         pace["more"] = pace["now"].step(number)
-        return [*notes, note(number)]
+        return change(number, state)
 
     @DBOS.workflow()
-    def loop() -> int:
-        number, notes = 0, []
+    def loop(state: dict) -> int:
         pace["more"] = True
         while pace["more"]:
-            number += 1
-            notes = step(number, notes)
-        return number
+            state = {**state, **step(state["number"] + 1, state)}
+        return state["number"]
 
     DBOS.launch()
 
-    def run(run_id: str, steps: int) -> dict:
+    def run(run_id: str, steps: int, *, beside: int) -> dict:
         pace["now"] = Pace(steps)
         with SetWorkflowID(run_id):
-            loop()
+            loop(given(beside))
         return pace["now"].found()
 
     return "one record after a step", run
@@ -105,4 +104,5 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent))
     import graph_worker
 
-    graph_worker.serve({"graph": open_graph, "growing": open_growing})
+    openers = {name: partial(open_change, change=change) for name, change in CHANGES.items()}
+    graph_worker.serve({"graph": open_graph, **openers})

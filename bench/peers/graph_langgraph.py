@@ -8,12 +8,13 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, TypedDict
 
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import END, START, StateGraph
-from pace import Pace, note
+from pace import CHANGES, Change, Pace, given
 
 BODY = "x" * 500
 
@@ -57,32 +58,33 @@ def open_graph(folder: Path) -> tuple[str, Callable[..., float]]:
     return 'durability="sync"', run
 
 
-class Growing(TypedDict):
-    """A list that a node replaces by a longer one."""
+class Changing(TypedDict):
+    """A state of which a node replaces parts."""
 
     number: int
     notes: list[str]
+    table: dict[str, dict]
 
 
-def open_growing(folder: Path) -> tuple[str, Callable[..., dict]]:
-    """Open a node that returns the whole list plus one note, durability="sync"."""
+def open_change(folder: Path, *, change: Change) -> tuple[str, Callable[..., dict]]:
+    """Open a node that returns what it changes, durability="sync"."""
     pace = {}
 
-    def step(state: Growing) -> dict:
+    def step(state: Changing) -> dict:
         number = state["number"] + 1
         pace["more"] = pace["now"].step(number)
-        return {"number": number, "notes": [*state["notes"], note(number)]}
+        return change(number, state)
 
-    builder = StateGraph(Growing)
+    builder = StateGraph(Changing)
     builder.add_node("step", step)
     builder.add_edge(START, "step")
     builder.add_conditional_edges("step", lambda state: "step" if pace["more"] else END)
     graph = builder.compile(checkpointer=SqliteSaver(connect(folder)))
 
-    def run(run_id: str, steps: int) -> dict:
+    def run(run_id: str, steps: int, *, beside: int) -> dict:
         pace["now"] = Pace(steps)
         config = {"configurable": {"thread_id": run_id}, "recursion_limit": 100_000}
-        graph.invoke({"number": 0, "notes": []}, config, durability="sync")
+        graph.invoke(given(beside), config, durability="sync")
         return pace["now"].found()
 
     return 'durability="sync"', run
@@ -100,4 +102,5 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent))
     import graph_worker
 
-    graph_worker.serve({"graph": open_graph, "growing": open_growing})
+    openers = {name: partial(open_change, change=change) for name, change in CHANGES.items()}
+    graph_worker.serve({"graph": open_graph, **openers})

@@ -6,9 +6,10 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from pace import Pace, note
+from pace import CHANGES, Change, Pace, given
 
 import nottwice as nt
 
@@ -57,22 +58,22 @@ def open_graph_with_effects(folder: Path) -> tuple[str, Callable[..., float]]:
     return "one protected effect a step", run
 
 
-def open_growing(folder: Path) -> tuple[str, Callable[..., dict]]:
-    """Open a node that returns the whole list plus one note."""
+def open_change(folder: Path, *, change: Change) -> tuple[str, Callable[..., dict]]:
+    """Open a node that returns what it changes, the way most people would write it first."""
     pace = {}
-    flow = nt.Graph("growing", version="1.0.0", checkpoints="every_step")
+    flow = nt.Graph("changing", version="1.0.0", checkpoints="every_step")
 
     @flow.node(then={"more": "step", "done": nt.END}, most=10**9)
     def step(state: dict) -> nt.goto:
         number = state["number"] + 1
         to = "more" if pace["now"].step(number) else "done"
-        return nt.goto(to, {"number": number, "notes": [*state["notes"], note(number)]})
+        return nt.goto(to, change(number, state))
 
     ledger = nt.Ledger(folder / "ours.db")
 
-    def run(run_id: str, steps: int) -> dict:
+    def run(run_id: str, steps: int, *, beside: int) -> dict:
         pace["now"] = Pace(steps)
-        flow.run(run_id, {"number": 0, "notes": []}, store=ledger)
+        flow.run(run_id, given(beside), store=ledger)
         return pace["now"].found()
 
     return "one commit a step", run
@@ -82,6 +83,5 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent))
     import graph_worker
 
-    graph_worker.serve(
-        {"graph": open_graph, "effects": open_graph_with_effects, "growing": open_growing}
-    )
+    openers = {name: partial(open_change, change=change) for name, change in CHANGES.items()}
+    graph_worker.serve({"graph": open_graph, "effects": open_graph_with_effects, **openers})

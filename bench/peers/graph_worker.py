@@ -25,7 +25,7 @@ def serve(openers: Openers) -> None:
             pool = pool or ThreadPoolExecutor(wanted["at_once"])
             answer({"seconds": together(pool, run, wanted)})
         else:
-            how = {name: wanted[name] for name in ("dies", "resumes") if name in wanted}
+            how = {name: wanted[name] for name in ("dies", "resumes", "beside") if name in wanted}
             found = run(wanted["id"], wanted["steps"], **how)
             answer(found if isinstance(found, dict) else {"seconds": found})
 
