@@ -338,4 +338,35 @@ MODEL: tuple[Mutant, ...] = (
         ),
         why="Fingerprints of card numbers could be tried out.",
     ),
+    Mutant(
+        name="numbers that are only equal count as the same item of a list",
+        file="model/saving/frozen.py",
+        old="        if is_exact and _are_same(before, after):\n",
+        new="        if _are_same(before, after):\n",
+        tests=(
+            "tests/model/saving/test_frozen.py::test_values_that_only_look_alike_are_not_shared",
+        ),
+        why="A node changes 1 to true in a list, and the change is not kept.",
+    ),
+    Mutant(
+        name="a container that is only equal counts as the same item of a list",
+        file="model/saving/frozen.py",
+        old="    return equal is True and next(_compared) == asked + 1\n",
+        new="    return equal is True\n",
+        tests=(
+            "tests/model/saving/test_frozen.py::test_values_that_only_look_alike_are_not_shared",
+        ),
+        why="A node changes 1 to true inside a record of a list, and the change is not kept.",
+    ),
+    Mutant(
+        name="the end of a long list is compared at the wrong place",
+        file="model/saving/frozen.py",
+        old="slice(-found - size, -found or None) if from_end",
+        new="slice(-size, None) if from_end",
+        tests=(
+            "tests/model/saving/test_frozen.py"
+            "::test_one_change_of_a_long_list_is_found_wherever_it_is",
+        ),
+        why="A change in the middle of a long list is not kept.",
+    ),
 )

@@ -115,6 +115,22 @@ def test_values_that_only_look_alike_are_not_shared(old: list[Any], new: list[An
     assert shared_items(freeze(old), new) == len(old) - 1
 
 
+@pytest.mark.parametrize("length", [1, 1_023, 1_024, 1_025, 3_000])
+@pytest.mark.parametrize("items", ["records", "numbers"])
+def test_one_change_of_a_long_list_is_found_wherever_it_is(length: int, items: str) -> None:
+    plain = [{"n": at} if items == "records" else at for at in range(length)]
+    old = freeze(plain)
+    for at in {0, 1, 951, 952, 1_023, 1_024, 1_975, 1_976, length - 2, length - 1}:
+        if not 0 <= at < length:
+            continue
+        alike = {"n": at} if items == "records" else float(at)
+        new = [*old[:at], alike, *old[at + 1 :]]
+        assert shared_ends(old, new) == (at, length - 1 - at)
+        assert shared_ends(old, [*old[:at], *old[at + 1 :]]) == (at, length - 1 - at)
+        assert shared_ends(old, [*old[:at], alike, *old[at:]]) == (at, length - at)
+    assert shared_ends(old, list(old)) == (length, 0)
+
+
 def test_a_list_that_grew_shares_what_it_had() -> None:
     old = freeze([{"n": 1}, {"n": 2}])
     grown = old.grown([{"n": 3}])

@@ -154,6 +154,8 @@ FROZEN: Final = frozenset({FrozenDict, FrozenList})
 _EXACT: Final = frozenset({FrozenDict, FrozenList, str, type(None)})
 _KINDS: Final[dict[type, type]] = {FrozenDict: dict, FrozenList: list}
 _ABSENT: Final = object()
+_BLOCK: Final = 1_024
+"""How many items are compared at a time: fewer take more slices, more are searched one by one."""
 
 
 def kind_of(value: object) -> type:
@@ -183,17 +185,40 @@ def thaw(value: Any) -> Any:
 
 
 def shared_items(old: list[Any], new: list[Any]) -> int:
-    """Return how many items at the beginning of both are the very same values, in C if possible."""
-    length = min(len(old), len(new))
+    """Return how many items at the beginning of both are the very same values."""
     if type(new) is FrozenList and new.came_from is not None and new.came_from[0]() is old:
         return new.came_from[1]
-    if type(old) is FrozenList and old.is_exact:
-        head = new if len(new) == length else new[:length]
-        if _are_same(old if len(old) == length else old[:length], head):
-            return length
-    differs: Any = compress(count(), map(is_not, old, new))
-    first: int = next(differs, length)
-    return first
+    return _shared(old, new, min(len(old), len(new)))
+
+
+def shared_ends(old: list[Any], new: list[Any]) -> tuple[int, int]:
+    """Return how many items at the beginning, and at the end of the others, are the very same."""
+    if type(new) is FrozenList and new.came_from is not None and new.came_from[0]() is old:
+        return new.came_from[1:]
+    head = shared_items(old, new)
+    return head, _shared(old, new, min(len(old), len(new)) - head, from_end=True)
+
+
+def _shared(old: list[Any], new: list[Any], most: int, *, from_end: bool = False) -> int:
+    """Return how many of the first or last ``most`` items are the very same values.
+
+    An exact list is compared in blocks, and one by one only in the block that differs.
+    """
+    is_exact = type(old) is FrozenList and old.is_exact
+    block = _BLOCK if is_exact else max(most, 1)
+    for found in range(0, most, block):
+        size = min(block, most - found)
+        place = slice(-found - size, -found or None) if from_end else slice(found, found + size)
+        before, after = old[place], new[place]
+        if is_exact and _are_same(before, after):
+            continue
+        if from_end:
+            before.reverse()
+            after.reverse()
+        same: int = next(compress(count(), map(is_not, before, after)), size)
+        if same < size:
+            return found + same
+    return most
 
 
 def _are_same(exact: list[Any], other: list[Any]) -> bool:
@@ -205,16 +230,6 @@ def _are_same(exact: list[Any], other: list[Any]) -> bool:
     asked = next(_compared)
     equal = list.__eq__(exact, other)
     return equal is True and next(_compared) == asked + 1
-
-
-def shared_ends(old: list[Any], new: list[Any]) -> tuple[int, int]:
-    """Return how many items at the beginning, and at the end of the others, are the very same."""
-    if type(new) is FrozenList and new.came_from is not None and new.came_from[0]() is old:
-        return new.came_from[1:]
-    head = shared_items(old, new)
-    most = min(len(old), len(new)) - head
-    differs = compress(range(most), map(is_not, reversed(old), reversed(new)))
-    return head, next(differs, most)
 
 
 def changed_keys(old: dict[str, Any], new: dict[Any, Any]) -> Collection[Any]:
