@@ -119,7 +119,8 @@ def test_pure_results_that_wait_for_a_commit_are_told_and_judged_on_request() ->
     verdict = crash_test(asks(search), tools=ANSWERS)
     assert verdict.failures == ()
     assert (verdict.repeated, verdict.repeated_waiting) == (0, FEW)
-    assert f"{FEW} of pure tools" in "\n".join(verdict.lines())
+    told = f"{FEW} of pure tools whose results waited for a commit"
+    assert told in "\n".join(verdict.lines())
     assert crash_test(asks(search), tools=ANSWERS, at_most_repeated=FEW).failures == ()
     judged = crash_test(asks(search), tools=ANSWERS, at_most_repeated=FEW - 1)
     assert "kit_search ×5" in judged.failures[0].violations[0].text

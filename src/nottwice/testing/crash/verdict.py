@@ -38,7 +38,7 @@ class Swept:
     repeated: int = 0
     """How many effects and recorded model calls one point repeated, at most."""
     repeated_waiting: int = 0
-    """The same for other pure calls, whose results wait up to 100 ms for a commit."""
+    """The same for other pure calls, whose results were waiting for a commit."""
     skipped: str | None = None
     """Why this level was not examined at all."""
 
@@ -94,10 +94,7 @@ class Verdict:
     def _repeated_text(self) -> str:
         text = f"at most {self.repeated} calls"
         if self.repeated_waiting:
-            text += (
-                f", and {self.repeated_waiting} of pure tools, whose results wait up to 100 ms for "
-                "a commit"
-            )
+            text += f", and {self.repeated_waiting} of pure tools whose results waited for a commit"
         return text
 
     def to_plain(self) -> dict[str, Any]:
