@@ -7,6 +7,8 @@ import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from nottwice.model.call import CallStatus
 from nottwice.model.decision import Action, Answer, Attempt, DoubtVerdict, Facts, Settle, decide
 from nottwice.model.replay_class import ReplayClass
@@ -37,71 +39,93 @@ def every_situation() -> Iterator[Facts]:
         yield Facts(**dict(zip(axes, combination, strict=True)))
 
 
-ALL = list(every_situation())
-IN_DOUBT = [
-    facts for facts in ALL if facts.intact and facts.status is not None and facts.status.in_doubt
-]
-EFFECT_IN_DOUBT = [facts for facts in IN_DOUBT if facts.replay_class.effectful]
+# Half a million objects: made when the first of these tests runs, because every process that
+# collects this file would keep them, and copy them with each of its forks.
+@pytest.fixture(scope="module")
+def everything() -> list[Facts]:
+    return list(every_situation())
 
 
-def test_every_situation_has_a_decision() -> None:
-    assert len(ALL) == 3 * 5 * 2 * 2 * 2 * 3 * 2 * 2 * 2 * 5 * 3 * 2 * 2 * 3
-    assert {decide(facts) for facts in ALL} == set(Action)
+@pytest.fixture(scope="module")
+def in_doubt(everything: list[Facts]) -> list[Facts]:
+    return [
+        facts
+        for facts in everything
+        if facts.intact and facts.status is not None and facts.status.in_doubt
+    ]
 
 
-def test_a_row_that_was_tampered_with_is_refused_whatever_else_is_true() -> None:
-    assert all(decide(facts) is Action.REFUSE for facts in ALL if not facts.intact)
-    assert all(decide(facts) is not Action.REFUSE for facts in ALL if facts.intact)
+@pytest.fixture(scope="module")
+def effects_in_doubt(in_doubt: list[Facts]) -> list[Facts]:
+    return [facts for facts in in_doubt if facts.replay_class.effectful]
 
 
-def test_a_new_effect_is_recorded_before_it_runs() -> None:
-    for facts in ALL:
+def test_every_situation_has_a_decision(everything: list[Facts]) -> None:
+    assert len(everything) == 3 * 5 * 2 * 2 * 2 * 3 * 2 * 2 * 2 * 5 * 3 * 2 * 2 * 3
+    assert {decide(facts) for facts in everything} == set(Action)
+
+
+def test_a_row_that_was_tampered_with_is_refused_whatever_else_is_true(
+    everything: list[Facts],
+) -> None:
+    assert all(decide(facts) is Action.REFUSE for facts in everything if not facts.intact)
+    assert all(decide(facts) is not Action.REFUSE for facts in everything if facts.intact)
+
+
+def test_a_new_effect_is_recorded_before_it_runs(everything: list[Facts]) -> None:
+    for facts in everything:
         if facts.status is None and facts.intact:
             effectful = facts.replay_class.effectful
             assert decide(facts) is (Action.RECORD_AND_RUN if effectful else Action.RUN)
 
 
-def test_an_effect_never_runs_without_an_intent() -> None:
-    assert all(decide(facts) is not Action.RUN for facts in ALL if facts.replay_class.effectful)
+def test_an_effect_never_runs_without_an_intent(everything: list[Facts]) -> None:
+    assert all(
+        decide(facts) is not Action.RUN for facts in everything if facts.replay_class.effectful
+    )
 
 
-def test_a_receipt_is_returned_and_nothing_fires() -> None:
-    for facts in ALL:
+def test_a_receipt_is_returned_and_nothing_fires(everything: list[Facts]) -> None:
+    for facts in everything:
         if facts.status is CallStatus.DONE and facts.intact and facts.result_kept:
             assert decide(facts) is Action.RETURN_RECEIPT
 
 
-def test_a_result_that_was_not_kept_never_makes_an_effect_fire_again() -> None:
-    for facts in ALL:
+def test_a_result_that_was_not_kept_never_makes_an_effect_fire_again(
+    everything: list[Facts],
+) -> None:
+    for facts in everything:
         if facts.status is CallStatus.DONE and facts.intact and not facts.result_kept:
             effectful = facts.replay_class.effectful
             assert decide(facts) is (Action.ASK_FOR_RESULT if effectful else Action.RUN)
 
 
-def test_a_recorded_failure_is_tried_again_only_when_that_was_granted() -> None:
-    for facts in ALL:
+def test_a_recorded_failure_is_tried_again_only_when_that_was_granted(
+    everything: list[Facts],
+) -> None:
+    for facts in everything:
         if facts.status is CallStatus.FAILED and facts.intact:
             fires = decide(facts) in FIRES
             assert fires is facts.retry_granted
             assert fires or decide(facts) is Action.RETURN_FAILURE
 
 
-def test_an_attempt_that_is_alive_here_is_waited_for() -> None:
-    for facts in IN_DOUBT:
+def test_an_attempt_that_is_alive_here_is_waited_for(in_doubt: list[Facts]) -> None:
+    for facts in in_doubt:
         alive = facts.attempt is Attempt.ALIVE_HERE
         assert (decide(facts) is Action.WAIT_FOR_ATTEMPT) is alive
 
 
-def test_a_pure_call_in_doubt_simply_runs_again() -> None:
-    for facts in IN_DOUBT:
+def test_a_pure_call_in_doubt_simply_runs_again(in_doubt: list[Facts]) -> None:
+    for facts in in_doubt:
         if not facts.replay_class.effectful and facts.attempt is not Attempt.ALIVE_HERE:
             assert decide(facts) is Action.RUN
 
 
-def test_an_effect_in_doubt_fires_only_with_a_licence() -> None:
+def test_an_effect_in_doubt_fires_only_with_a_licence(effects_in_doubt: list[Facts]) -> None:
     """A person's word. Before a person was asked: also the stored key in its window, or verify,
     a proven end and settling."""
-    for facts in EFFECT_IN_DOUBT:
+    for facts in effects_in_doubt:
         keyed = facts.replay_class is ReplayClass.IDEMPOTENT_WITH_KEY and facts.window_open
         if facts.keyless:
             keyed = keyed and facts.attempt is Attempt.OVER
@@ -117,8 +141,10 @@ def test_an_effect_in_doubt_fires_only_with_a_licence() -> None:
         assert (decide(facts) in FIRES) is expected, facts
 
 
-def test_while_a_person_is_being_asked_nothing_is_sent_and_verify_may_still_confirm() -> None:
-    for facts in EFFECT_IN_DOUBT:
+def test_while_a_person_is_being_asked_nothing_is_sent_and_verify_may_still_confirm(
+    effects_in_doubt: list[Facts],
+) -> None:
+    for facts in effects_in_doubt:
         undecided = facts.review_open and facts.verdict is None
         if undecided and facts.attempt is not Attempt.ALIVE_HERE:
             assert decide(facts) not in FIRES
@@ -126,23 +152,29 @@ def test_while_a_person_is_being_asked_nothing_is_sent_and_verify_may_still_conf
                 assert decide(facts) is Action.RECORD_HAPPENED
 
 
-def test_a_key_is_reissued_only_while_its_window_is_open_and_never_for_an_unsafe_call() -> None:
-    for facts in EFFECT_IN_DOUBT:
+def test_a_key_is_reissued_only_while_its_window_is_open_and_never_for_an_unsafe_call(
+    effects_in_doubt: list[Facts],
+) -> None:
+    for facts in effects_in_doubt:
         if decide(facts) is Action.REISSUE:
             assert facts.window_open
             assert facts.replay_class is ReplayClass.IDEMPOTENT_WITH_KEY
             assert facts.verdict is None
 
 
-def test_a_call_that_needs_no_key_is_not_sent_again_while_the_old_attempt_may_be_alive() -> None:
-    for facts in EFFECT_IN_DOUBT:
+def test_a_call_that_needs_no_key_is_not_sent_again_while_the_old_attempt_may_be_alive(
+    effects_in_doubt: list[Facts],
+) -> None:
+    for facts in effects_in_doubt:
         if facts.keyless and decide(facts) is Action.REISSUE:
             assert facts.attempt is Attempt.OVER
 
 
-def test_past_its_window_a_keyed_call_is_treated_like_an_unsafe_one() -> None:
+def test_past_its_window_a_keyed_call_is_treated_like_an_unsafe_one(
+    effects_in_doubt: list[Facts],
+) -> None:
     unsafe = ReplayClass.UNSAFE_ON_REPLAY
-    for facts in EFFECT_IN_DOUBT:
+    for facts in effects_in_doubt:
         if facts.replay_class is ReplayClass.IDEMPOTENT_WITH_KEY and not facts.window_open:
             twin = Facts(
                 **{name: getattr(facts, name) for name in Facts.__slots__}
@@ -151,16 +183,20 @@ def test_past_its_window_a_keyed_call_is_treated_like_an_unsafe_one() -> None:
             assert decide(facts) is decide(twin)
 
 
-def test_while_the_old_attempt_may_be_alive_verify_may_only_confirm() -> None:
-    for facts in EFFECT_IN_DOUBT:
+def test_while_the_old_attempt_may_be_alive_verify_may_only_confirm(
+    effects_in_doubt: list[Facts],
+) -> None:
+    for facts in effects_in_doubt:
         undecided = facts.verdict is None and not facts.window_open
         if facts.attempt is Attempt.MAYBE_ALIVE and undecided and facts.answer is not None:
             confirmed = facts.answer is Answer.HAPPENED
             assert decide(facts) is (Action.RECORD_HAPPENED if confirmed else Action.OPEN_REVIEW)
 
 
-def test_did_not_happen_without_a_declared_settle_time_goes_to_a_person() -> None:
-    for facts in EFFECT_IN_DOUBT:
+def test_did_not_happen_without_a_declared_settle_time_goes_to_a_person(
+    effects_in_doubt: list[Facts],
+) -> None:
+    for facts in effects_in_doubt:
         undecided = facts.verdict is None and not facts.window_open
         alive_here = facts.attempt is Attempt.ALIVE_HERE
         if undecided and facts.answer is Answer.DID_NOT_HAPPEN and not alive_here:
@@ -168,23 +204,23 @@ def test_did_not_happen_without_a_declared_settle_time_goes_to_a_person() -> Non
                 assert decide(facts) is Action.OPEN_REVIEW
 
 
-def test_waiting_for_an_answer_ends_when_patience_does() -> None:
-    assert all(facts.patience for facts in ALL if decide(facts) is Action.WAIT_AND_ASK_AGAIN)
+def test_waiting_for_an_answer_ends_when_patience_does(everything: list[Facts]) -> None:
+    assert all(facts.patience for facts in everything if decide(facts) is Action.WAIT_AND_ASK_AGAIN)
 
 
-def test_verify_is_asked_only_if_there_is_one_and_only_once_a_look() -> None:
-    for facts in ALL:
+def test_verify_is_asked_only_if_there_is_one_and_only_once_a_look(everything: list[Facts]) -> None:
+    for facts in everything:
         if decide(facts) is Action.ASK_VERIFY:
             assert facts.can_verify
             assert facts.answer is None
 
 
-def test_a_persons_word_counts_before_keys_and_hooks() -> None:
+def test_a_persons_word_counts_before_keys_and_hooks(effects_in_doubt: list[Facts]) -> None:
     said = {
         DoubtVerdict.HAPPENED: Action.RECORD_VERDICT,
         DoubtVerdict.DID_NOT_HAPPEN: Action.NEW_ATTEMPT,
     }
-    for facts in EFFECT_IN_DOUBT:
+    for facts in effects_in_doubt:
         if facts.verdict is not None and facts.attempt is not Attempt.ALIVE_HERE:
             assert decide(facts) is said[facts.verdict]
 
