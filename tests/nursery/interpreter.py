@@ -54,11 +54,10 @@ def import_all() -> None:
         importlib.import_module(name)
 
 
-def become(request: forks.Request) -> tuple[list[str], list[str]]:
+def become(request: forks.Request, hidden: list[str]) -> tuple[list[str], list[str]]:
     """Take over the place that the request describes. Returns what to run, and its words."""
     order: dict[str, Any] = json.loads(request.line)
-    # What this process has imported to serve is not what the program finds imported.
-    for name in [name for name in sys.modules if name.split(".")[0] == "tests"]:
+    for name in hidden:
         del sys.modules[name]
     for number, descriptor in enumerate(request.descriptors):
         os.dup2(descriptor, number)
@@ -134,8 +133,11 @@ def run(how: list[str], words: list[str]) -> None:
 if __name__ == "__main__":
     listening = forks.listen(sys.argv[1])
     import_all()
+    # What this process has imported to serve is not what a program finds imported. The names are
+    # found here: a child that looked through all of them would copy the memory that they are in.
+    serving = [name for name in sys.modules if name.split(".")[0] == "tests"]
     gc.collect()
     gc.freeze()
     os.write(1, b"ready\n")
     if (asked := forks.serve(listening)) is not None:
-        run(*become(asked))
+        run(*become(asked, serving))
