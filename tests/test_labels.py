@@ -203,4 +203,4 @@ def test_changed_tags_of_a_sealed_run_are_found(tmp_path: Path) -> None:
             connection.execute(f"UPDATE nottwice_runs SET {change} WHERE workflow_id = 'a'")
         with nt.Ledger(path, key=key) as ledger:
             (flaw,) = ledger.store.flaws("a")
-            assert "the record of run 'a' is not believed" in flaw
+            assert "the record of run 'a' cannot be trusted" in flaw

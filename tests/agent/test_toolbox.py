@@ -450,7 +450,7 @@ def test_a_repeat_that_code_asks_for_needs_no_person() -> None:
 
 @pytest.mark.parametrize("given", ["often", "", "ASK", True, 3, ["ask"]])
 def test_a_repeat_that_means_nothing_is_refused_when_the_tool_is_declared(given: Any) -> None:
-    with pytest.raises(nt.errors.InvalidTool, match="is none of 'ask', 'free', 'never'"):
+    with pytest.raises(nt.errors.InvalidTool, match="is not one of 'ask', 'free', 'never'"):
         Bank(repeat=given)
 
 

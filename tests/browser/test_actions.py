@@ -85,7 +85,7 @@ def test_a_run_is_cancelled_by_a_person_who_is_sure(
     # The browser asks for the tick first.
     with Ledger(graph_place.store, create=False) as ledger:
         assert ledger.run_record("listen-1").status == "waiting"
-    page.get_by_label("End listen-1 for good").check()
+    page.get_by_label("End listen-1 permanently").check()
     page.get_by_role("button", name="Cancel the run").click()
     page.get_by_text("Cancel this run").wait_for(state="detached")
     with Ledger(graph_place.store, create=False) as ledger:

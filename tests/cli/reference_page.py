@@ -30,17 +30,16 @@ INTRODUCTION = """\
 
 <!-- Made by `python -m tests.cli.reference_page`; change the commands, not this page. -->
 
-`nottwice` runs graphs, shows a ledger, records decisions, and checks declarations. Only `run`,
-`talk`, `worker`, `crash` and `check --smoke` run your tools, and only `run` and `worker` create a
-ledger.
+What does each command do, what does it print, and with which exit code does it end? `nottwice` runs
+graphs, shows a ledger, records decisions, and checks declarations.
 
 On a terminal it prints tables without their empty columns. In a pipe it prints plain lines that are
 never cut, always with the same columns. For scripts, `--json` prints exactly one JSON document to
 stdout, in pure ASCII, and its fields are only ever added to. Notes and errors go to stderr. What
 runs, tools and people wrote is shown with every control character escaped.
 
-An id can be shortened to a prefix that only one has. What `NOTTWICE_STORE` and the options do
-not say is taken from the `pyproject.toml` of this folder or of one above it:
+What the options and `NOTTWICE_STORE` do not say is taken from the nearest `pyproject.toml`, in this
+folder or above it:
 
 ```toml
 [tool.nottwice]
@@ -58,7 +57,7 @@ app = "agent:app"       # your tools and graphs: a module, module:name, or the p
 | 3 | a run waits, a check found a problem, a migration was refused, a review is open |
 | 130 | Ctrl-C in `nottwice run`; the same command resumes the run |
 
-With `--json`, an error with exit code 1 is a document, too: `{"error": {"type": …, "message": …}}`.
+With `--json`, an error with exit code 1 is also a document: `{"error": {"type": …, "message": …}}`.
 """
 SHARED = """\
 ## Options of every command

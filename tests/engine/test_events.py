@@ -327,7 +327,7 @@ def test_what_cannot_listen_is_refused() -> None:
     async def later(event: events.Event) -> None: ...
 
     for wrong in (later, "print"):
-        with pytest.raises(nt.errors.UsageError, match="cannot listen"):
+        with pytest.raises(nt.errors.UsageError, match="is not a listener"):
             nt.events.listen(wrong)  # type: ignore[arg-type]
 
 

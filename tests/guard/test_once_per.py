@@ -339,8 +339,8 @@ def test_one_key_for_the_same_effect_in_other_words_is_no_conflict() -> None:
             r"once_per names 'whom', which is not one of its parameters",
         ),
         ({"once_per": ("to",), "volatile": ("text",)}, "Leave one of them out"),
-        ({"once_per": ("to", 7)}, "7 is none"),
-        ({"once_per": 7}, "7 is none"),
+        ({"once_per": ("to", 7)}, "must hold names, not 7"),
+        ({"once_per": 7}, "must hold names, not 7"),
     ],
 )
 def test_what_once_per_cannot_mean_is_refused_when_the_tool_is_declared(

@@ -286,7 +286,7 @@ def test_a_method_must_say_what_tells_its_instances_apart() -> None:
 
 
 def test_a_function_has_no_instance_to_be_bound_by() -> None:
-    with pytest.raises(nt.errors.InvalidTool, match="bound_by= is for methods, and it is none"):
+    with pytest.raises(nt.errors.InvalidTool, match="bound_by= is only for methods"):
         declare("pure", name="request bound function", bound_by=("account",))(lambda x: x)
 
 

@@ -92,7 +92,7 @@ def test_a_tool_of_nt_keeps_its_own_words() -> None:
     assert own_tool(look) is look
     assert own_tool(print) is None
     Declared({"look": {"repeat": "free"}}).check_own_words("look", look.tool)
-    with pytest.raises(UsageError, match="keeps its own words"):
+    with pytest.raises(UsageError, match="keeps its own class"):
         Declared({"look": "pure"}).check_own_words("look", look.tool)
 
 

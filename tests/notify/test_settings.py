@@ -46,7 +46,7 @@ def test_a_table_of_the_project_is_read() -> None:
         ({"webhook": URL, "colour": "red"}, "'colour', which nottwice does not know"),
         ({"webhook": "file:///etc/passwd"}, "http:// or https://"),
         ({"webhook": "ftp://example.com/"}, "http:// or https://"),
-        ({"webhook": "https://ann:password@example.com/"}, "a name or a password"),
+        ({"webhook": "https://ann:password@example.com/"}, "a user name or a password"),
         ({"webhook": "https://example.com:0/"}, "http:// or https://"),
         ({"webhook": "https://example.com/a\nb"}, "http:// or https://"),
         ({"webhook": URL, "page_url": "javascript:alert(1)"}, "page_url must be a URL"),

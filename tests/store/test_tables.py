@@ -221,9 +221,9 @@ SPOILED = [
 def test_what_cannot_be_read_is_not_believed(kind: str, column: str, value: Any) -> None:
     table, records = KINDS[kind]
     row = spoiled(kind, column, value)
-    with pytest.raises(LedgerCorrupt, match="not believed"):
+    with pytest.raises(LedgerCorrupt, match="not used"):
         table.record(row)
-    with pytest.raises(LedgerCorrupt, match="not believed"):
+    with pytest.raises(LedgerCorrupt, match="not used"):
         table.records([*(table.row(records[0]) for _ in range(50)), row])
 
 

@@ -65,5 +65,5 @@ def test_a_traced_opening_links_to_its_trace(ledger: Ledger) -> None:
     "address", ["https://traces.example/", "javascript:alert({trace_id})", "{trace_id}", ""]
 )
 def test_a_place_for_traces_that_is_none_is_refused(address: str, ledger: Ledger) -> None:
-    with pytest.raises(nt.errors.UsageError, match="is no place for traces"):
+    with pytest.raises(nt.errors.UsageError, match="is not an address for traces"):
         page(ledger, user=lambda request: "ann", trace_url=address)

@@ -24,7 +24,7 @@ def test_each_choice_says_what_it_will_do_and_none_is_chosen(visit: Visit, doubt
     ] == ["It happened", "It did not happen", "Stop this run"]
     assert "is NOT called again" in said[0]
     assert "send_email WILL BE CALLED once more, with these arguments" in said[1]
-    assert "ticket-8 ends for good" in said[2]
+    assert "ticket-8 ends permanently" in said[2]
     # The dangerous one is marked, and no other.
     assert [("acts" in choice.split(">")[0]) for choice in choices] == [False, True, False]
 

@@ -63,7 +63,7 @@ async def aanswer(
 
 
 def abort(review_id: str, *, by: str, why: str) -> dict[str, Any]:
-    """Return the payload that says: stop this run for good."""
+    """Return the payload that says: stop this run permanently."""
     return GivenAnswer(review_id, Verb.ABORT, by, why).payload()
 
 

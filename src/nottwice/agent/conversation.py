@@ -4,9 +4,10 @@ A message is an event, so it is on record before a run reacts to it, is received
 sent by any process at any time. A run that had ended continues from its first beat, with its
 transcript, plan, receipts and costs. The same words twice in a row are one message: they resume the
 run, or repeat its answer. After another message, the same words are a new message. A conversation
-that had ended continues in the version of the agent that receives the message, because the beats
-are the same in all versions, and an effect that a model asked for is identified by its arguments
-and not by the version. The audit trail records the move. Promises kept here: P72, P199, P233.
+that had ended continues in the version of the agent that receives the message. That is possible
+because all versions have the same beats, and because an effect that a model asked for is identified
+by its arguments and not by the version. The audit trail records the move. Promises kept here: P72,
+P199, P233.
 """
 
 from __future__ import annotations

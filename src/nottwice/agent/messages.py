@@ -292,5 +292,5 @@ def _with_extra(plain: dict[str, Any], extra: Extra) -> dict[str, Any]:
 def _unreadable(plain: object) -> LedgerCorrupt:
     return LedgerCorrupt(
         f"A recorded message cannot be read: {str(plain)[:80]!r} is not what nottwice writes. It "
-        "was not believed, and no model was asked. Restore the ledger from a backup."
+        "was not used, and no model was asked. Restore the ledger from a backup."
     )

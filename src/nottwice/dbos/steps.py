@@ -1,6 +1,6 @@
 """How does a step of a DBOS workflow take effect at most once? (P307)
 
-DBOS records what a step returned or raised, for good. So a call that has to wait neither returns
+DBOS records permanently what a step returned or raised. So a call that has to wait neither returns
 nor raises: it waits inside its step. A recovered workflow makes the step again, for the same call.
 The call is named by the workflow, the tool, and how many calls of the tool the workflow has made so
 far.

@@ -33,7 +33,7 @@ class StepWait:
         """The reviews that it waits for, as it knows them."""
 
     def begin(self, problem: NottwiceError) -> None:
-        """Begin to wait until the call can be made, or raise what ends it for good."""
+        """Begin to wait until the call can be made, or raise what ends it permanently."""
         said = verdict(problem, look_again=self._look_again)
         assert said is not None
         if said.retry_in is None:
@@ -64,7 +64,7 @@ class StepWait:
         except error.DBOSException:
             return self._ended("DBOS was shut down")
         except Exception as problem:
-            # What a step raises is recorded for good, and a database may come back.
+            # What a step raises is recorded permanently, and a database may come back.
             log.info("%s waits: DBOS's database did not answer: %s", self._workflow_id, problem)
             self._until = max(self._until, SystemClock.now() + POLL_SECONDS)
             return None

@@ -282,8 +282,8 @@ def listen(
     global listeners
     if not callable(listener) or inspect.iscoroutinefunction(listener):
         raise UsageError(
-            f"{listener!r} cannot listen. Nothing was changed. Pass a plain function that takes "
-            "one event. It may put the event into a queue that async code reads."
+            f"{listener!r} is not a listener. Nothing was changed. Pass a plain function that "
+            "takes one event. It may put the event into a queue that async code reads."
         )
     mine = _Listening(listener, of, None if kinds is None else tuple(kinds))
     with _guard:

@@ -77,7 +77,7 @@ class App:
         """What all processes that advance its runs keep together."""
         for limit in self.limits:
             if not isinstance(limit, Limit):
-                raise UsageError(f"App(limits=...) takes nt.Limit, and {limit!r} is none.")
+                raise UsageError(f"App(limits=...) takes nt.Limit, not {limit!r}.")
         self._versions_checked = False
         seen: dict[str, Graph[Any]] = {}
         for graph in self.graphs:

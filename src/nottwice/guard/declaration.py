@@ -166,7 +166,7 @@ class Declaration:
             )
         if not isinstance(self.given_repeat, str) or self.given_repeat not in known:
             raise InvalidTool(
-                f"Tool {name!r} was not declared: repeat={self.given_repeat!r} is none of "
+                f"Tool {name!r} was not declared: repeat={self.given_repeat!r} is not one of "
                 f"{', '.join(map(repr, known))}. 'ask' asks a person before a model does exactly "
                 "the same again, 'free' allows it, 'never' refuses it."
             )
@@ -239,13 +239,13 @@ def _seconds(given: Duration, tool: str, what: str) -> float:
 def _names(given: Iterable[str], tool: str, what: str) -> tuple[str, ...]:
     if isinstance(given, str):
         raise InvalidTool(
-            f"Tool {tool!r} was not declared: {what} is a tuple of names: write "
+            f"Tool {tool!r} was not declared: {what} must be a tuple of names: write "
             f"{what}=({given!r},)."
         )
     names: tuple[Any, ...] = tuple(given) if isinstance(given, Iterable) else (given,)
     for name in names:
         if not isinstance(name, str):
             raise InvalidTool(
-                f"Tool {tool!r} was not declared: {what} is a tuple of names, and {name!r} is none."
+                f"Tool {tool!r} was not declared: {what} must hold names, not {name!r}."
             )
     return names

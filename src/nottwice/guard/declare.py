@@ -328,7 +328,7 @@ def _protect(function: Callable[..., Any], replay_class: object, words: dict[str
 
 
 def _check_function(function: Any, name: str) -> None:
-    """Refuse what is no function, has no name, or works after it has returned."""
+    """Refuse what is not a function, has no name, or works after it has returned."""
     if not callable(function):
         raise InvalidTool(f"nt.tool protects functions, and {function!r} is not one.")
     _check_kind(function, name)
@@ -343,7 +343,7 @@ def _check_function(function: Any, name: str) -> None:
             "for nottwice. Give it another one with name=..."
         )
     if isinstance(getattr(function, "tool", None), Tool):
-        raise InvalidTool(f"Tool {name!r} is already declared. Remove one of the two @nt.tool.")
+        raise InvalidTool(f"Tool {name!r} is already declared. Remove one @nt.tool.")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise InvalidTool(
             f"Tool {name!r} was not declared: it yields, so it would do its work after its "
@@ -496,8 +496,8 @@ def _refuse_unclassified(name: str, given: object) -> NoReturn:
     raise UnclassifiedTool(
         f"Tool {name!r} {said} and was not declared.{hint} Choose what a second run of it does: "
         "'pure' (it only reads), 'idempotent_with_key' (the upstream recognises a key and does "
-        "nothing twice), 'idempotent' (twice is like once, without a key) or 'unsafe_on_replay' "
-        "(it would happen twice). "
+        "nothing twice), 'idempotent' (a repeat changes nothing, without a key) or "
+        "'unsafe_on_replay' (it would happen twice). "
         "Example: @nt.tool('unsafe_on_replay')",
         tool=name,
     )

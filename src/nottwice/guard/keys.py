@@ -208,7 +208,7 @@ def stable_key(function: Callable[..., Any], arguments: Mapping[str, Any], *, to
     if first != second:
         raise InvalidKey(
             f"Tool {tool!r} was not run: its key function gave two keys for one call, {first!r} "
-            f"and {second!r}. Derive the key from the arguments only, without clock or chance.",
+            f"and {second!r}. Derive the key from the arguments only: no clock, no random value.",
             tool=tool,
         )
     return check_key(first, tool=tool)

@@ -110,10 +110,10 @@ def _check_function(label: str, given: Any) -> None:
 
 
 def check_replies(replies: Any) -> None:
-    """Refuse what is no number of model replies."""
+    """Refuse what is not a number of model replies."""
     if replies is not None and (type(replies) is not int or replies < 0):
         raise UsageError(
-            f"replies={replies!r} is no number of model replies. Nothing was done. Count the "
+            f"replies={replies!r} is not a number of model replies. Nothing was done. Count the "
             "replies that the conversation has: replies=0 before the first one."
         )
 

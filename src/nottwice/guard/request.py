@@ -196,7 +196,7 @@ class Requests:
             )
         if bound_by is not None and not self.is_method:
             raise InvalidTool(
-                f"Tool {self.name!r} was not declared: bound_by= is for methods, and it is none."
+                f"Tool {self.name!r} was not declared: bound_by= is only for methods."
             )
 
     def _split(self, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:

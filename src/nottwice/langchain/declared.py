@@ -108,7 +108,7 @@ class Declared:
         if said:
             raise UsageError(
                 f"Tool {name!r} is declared by nt.tool as {tool.replay_class.value}, and keeps its "
-                f"own words. Nothing was run. Take {said[0]!r} out of tools={{{name!r}: ...}}."
+                f"own class. Nothing was run. Remove {said[0]!r} from tools={{{name!r}: ...}}."
             )
 
     def repeat(self, name: str) -> Repeat | None:

@@ -28,7 +28,7 @@ class NottwiceMiddleware(AgentMiddleware[Any, Any, Any]):
 
     ``store``: the path of the ledger, a ``postgresql://`` URL, or an open ``nt.Ledger``. ``tools``:
     what a second run of each tool does, by name: a class, or a dict of options. A tool without a
-    class is ``unsafe_on_replay``; one that ``nt.tool`` protects keeps its own words. ``run``: the
+    class is ``unsafe_on_replay``; one that ``nt.tool`` protects keeps its own class. ``run``: the
     id of the run; None: the run around the code, else the thread of LangGraph. Put it last in
     ``middleware=[...]``: the last one is the innermost.
     """

@@ -27,7 +27,7 @@ class OfferedTool:
         self.own = own_tool(getattr(tool, "func", None)) or own_tool(
             getattr(tool, "coroutine", None)
         )
-        """The function of the tool, if ``nt.tool`` protects it already: it keeps its own words."""
+        """The function of the tool, if ``nt.tool`` protects it already: it keeps its own class."""
         self.spec: AnyTool = self.own or declared.spec(tool.name, self.schema)
         if self.own is not None:
             declared.check_own_words(tool.name, self.own.tool)

@@ -3,7 +3,7 @@
 The value of a channel is flattened: a list becomes the bytes of its items, one after the other, a
 dict the bytes of its entries, anything else its own bytes. A new version of a value usually has
 the same start, or the same end, as the version before. So a piece holds only the bytes between
-them. It builds upon the piece before it in a chain that begins with a complete one. A list to which
+them. It builds on the piece before it in a chain that begins with a complete one. A list to which
 one message was added is a piece with one message.
 
 Bytes are compared, never objects: a message that was changed where it is has other bytes.

@@ -31,7 +31,7 @@ BY: Final = "a user of LangGraph"
 _ABORTED = "rejected through LangGraph"
 
 HOW_TO_ANSWER = (
-    " Look whether it happened. If it did, respond with its result. Reject stops this run for good."
+    " Look whether it happened. If it did, respond with its result. Reject aborts this run."
     " If it did not happen, say so with nt.did_not_happen().payload(...) or in nottwice."
 )
 
@@ -153,7 +153,7 @@ def _names(given: Any, review: str) -> bool:
     try:
         told = read_answer(given)
     except UsageError:
-        # LangGraph keeps every answer, and would hand this one out again for ever. Ask again.
+        # LangGraph keeps every answer, and would return this one forever. Ask again.
         return False
     return told is not None and told.review_id == review
 

@@ -76,6 +76,6 @@ class Recent:
         self._bytes -= size
 
     def _in_this_process(self) -> None:
-        """Begin anew after a fork: another thread of the parent may have held the lock."""
+        """Start again after a fork: another thread of the parent may have held the lock."""
         if self._pid != os.getpid():
             self._begin()

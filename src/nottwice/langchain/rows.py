@@ -1,7 +1,7 @@
 """Which rows hold LangGraph's checkpoints, and which of them change together?
 
 Every change is one visit to the ledger's file or database (store/visits.py), so it is durable as a
-whole or not at all (P255). Pieces of values are only ever added. A checkpoint that would build upon
+whole or not at all (P255). Pieces of values are only ever added. A checkpoint that would build on
 a piece which another process has removed meanwhile is not written: the saver learns about it
 (``PiecesGone``) and saves that checkpoint with complete values (P257).
 
@@ -74,7 +74,7 @@ class TaskWrite:
 
 
 class PiecesGone(StoreError):
-    """The pieces that a checkpoint was going to build upon are not there. Nothing was written."""
+    """The pieces that a checkpoint was going to build on are not there. Nothing was written."""
 
 
 class Rows:
@@ -167,8 +167,8 @@ class Rows:
         builds_upon: Collection[PiecePlace],
         run_id: str | None,
     ) -> None:
-        """Save a checkpoint. PiecesGone if what it builds upon does not exist any more, or if
-        another checkpoint already builds upon that: then this one is a fork.
+        """Save a checkpoint. PiecesGone if what it builds on does not exist any more, or if
+        another checkpoint already builds on that: then this one is a fork.
 
         Durable: when it returns.
         """
@@ -199,7 +199,7 @@ class Rows:
         self._visit(write)
 
     def _lock(self, ask: Ask, statement: str, thread_id: str) -> None:
-        """Keep those out who would remove, or who would build upon, the pieces of a thread."""
+        """Keep those out who would remove, or who would build on, the pieces of a thread."""
         self._lock_name(ask, statement, f"nottwice langgraph {thread_id}")
 
     def _lock_name(self, ask: Ask, statement: str, name: str) -> None:
@@ -211,7 +211,7 @@ class Rows:
             given = {"thread_id": thread_id, **place._asdict()}
             if not ask(self._spelled(sql.HAS_PIECE), given):
                 raise PiecesGone(
-                    f"What a checkpoint of thread {thread_id!r} builds upon was removed or "
+                    f"What a checkpoint of thread {thread_id!r} depends on was removed or "
                     "continued meanwhile. Nothing was written."
                 )
 

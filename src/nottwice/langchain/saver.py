@@ -217,7 +217,7 @@ class NottwiceSaver(BaseCheckpointSaver[int]):
         bases: set[PiecePlace],
     ) -> Channel:
         """Add the piece for a new version of a channel to those that will be written, and what it
-        builds upon."""
+        builds on."""
         body = flatten(value, self._plain.dumps_typed)
         if len(body.data) <= SMALL_BYTES:
             return Channel(version, None)

@@ -91,7 +91,7 @@ SELECT (to_regclass('nottwice.langgraph_checkpoints') IS NOT NULL)::int
 """,
 }
 
-# What builds upon pieces and what removes them must not overlap. SQLite has one writer at a time.
+# What builds on pieces and what removes them must not overlap. SQLite has one writer at a time.
 TOGETHER = "SELECT pg_advisory_xact_lock_shared(hashtextextended(:name, 0))"
 ALONE = "SELECT pg_advisory_xact_lock(hashtextextended(:name, 0))"
 

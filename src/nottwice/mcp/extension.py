@@ -37,7 +37,7 @@ class Nottwice(Extension):
     ``store``: the ledger, on SQLite or PostgreSQL. ``tools``: what a second run of a tool does, by
     name: ``{"charge": "unsafe_on_replay"}`` or ``{"charge": {"class": ..., "fresh": "1h"}}``. A
     classed tool runs once per ``fresh`` for equal arguments. For a tool without a class, only an
-    answer that was lost is given again. A function protected by ``nt.tool`` keeps its own words.
+    answer that was lost is given again. A function protected by ``nt.tool`` keeps its own class.
     ``name``: the namespace of the tools in the ledger; servers that share a ledger need different
     ones. ``trust_annotations``: whether ``readOnlyHint`` and ``idempotentHint`` are believed.
     ``let_client_decide``: ask the client's user about doubts. Pass the same object as

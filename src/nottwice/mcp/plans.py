@@ -5,7 +5,7 @@ lost_answers   No person classed it. Its intent and receipt are written. The rec
                equal call only while the first answer may not have arrived.
 once           A person classed it: once per ``fresh`` for equal arguments.
 
-A function that was protected by ``nt.tool`` keeps its own words (P283). It is called itself,
+A function that was protected by ``nt.tool`` keeps its own declaration (P283). It is called itself,
 because the handler of a server would call it outside of a run.
 """
 
@@ -53,7 +53,7 @@ class ToolPlan:
     kind: Kind
     spec: ToolSpec
     fresh_seconds: float | None = None
-    """For ``once``: for how long an equal call gets the receipt. None: for ever."""
+    """For ``once``: for how long an equal call gets the receipt. None: forever."""
     output_schema: Mapping[str, Any] | None = None
     can_repeat: bool = False
     """Whether the parameter for a deliberate repeat was added to its schema."""

@@ -35,7 +35,7 @@ class ToolSettings:
     replay: str
     """What a second run of it does: one of the replay classes."""
     fresh_seconds: float | None = 3600.0
-    """For how long an equal call gets the receipt. None: for ever."""
+    """For how long an equal call gets the receipt. None: forever."""
     key: str | None = None
     window: str | None = None
     once_per: tuple[str, ...] | None = None
@@ -78,7 +78,7 @@ def read_file(path: Path) -> dict[str, ToolSettings]:
     unknown = [word for word in document if word != "tools"]
     if unknown:
         raise UsageError(
-            f"The configuration {path} has {unknown[0]!r}, which means nothing. Nothing was "
+            f"The configuration {path} has {unknown[0]!r}, which is unknown. Nothing was "
             "started. It has a table for each tool: [tools.NAME]"
         )
     tools = document.get("tools", {})
@@ -134,7 +134,7 @@ def _read_tool(words: Mapping[str, Any], at: str) -> ToolSettings:
     if unknown:
         raise _wrong(at, f"it has {unknown[0]!r}")
     if words["class"] not in CLASSES:
-        raise _wrong(at, f"its class {words['class']!r} is none of: {', '.join(CLASSES)}")
+        raise _wrong(at, f"its class {words['class']!r} is not one of: {', '.join(CLASSES)}")
     for word in ("key", "window"):
         if not isinstance(words.get(word, ""), str):
             raise _wrong(at, f"{word!r} is not text")

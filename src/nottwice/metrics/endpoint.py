@@ -57,8 +57,8 @@ def read_place(text: str) -> tuple[str, int]:
     except ValueError:
         pass
     raise UsageError(
-        f"{text!r} is no place to listen. Nothing was started. Give a port, as in 9464, or an "
-        "address and a port, as in 0.0.0.0:9464."
+        f"{text!r} is not an address to listen on. Nothing was started. Give a port, as in 9464, "
+        "or an address and a port, as in 0.0.0.0:9464."
     )
 
 

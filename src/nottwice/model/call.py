@@ -169,7 +169,7 @@ class CallRow(NamedTuple):
     def _incomplete(self, what: str) -> LedgerCorrupt:
         return LedgerCorrupt(
             f"Call {self.call_id} of tool {self.identity.tool_name!r} is {self.status.value}, and "
-            f"the ledger holds no {what} of it. It was not believed, and nothing was sent. Restore "
+            f"the ledger holds no {what} of it. It was not used, and nothing was sent. Restore "
             "the ledger from a backup, or ask for help with this text."
         )
 

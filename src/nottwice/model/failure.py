@@ -81,7 +81,7 @@ class Failure:
                     return failure
         raise LedgerCorrupt(
             "A recorded failure cannot be read: it is not what nottwice writes. It was not "
-            "believed, and nothing was run. Restore the ledger from a backup.",
+            "used, and nothing was run. Restore the ledger from a backup.",
         )
 
 

@@ -95,7 +95,7 @@ class Verb(enum.Enum):
 VERBS: dict[ReviewKind, dict[Verb, str]] = {
     ReviewKind.IN_DOUBT: {
         Verb.HAPPENED: "the effect took place; its result becomes the receipt",
-        Verb.DID_NOT_HAPPEN: "the effect did not take place; licenses exactly one more attempt",
+        Verb.DID_NOT_HAPPEN: "the effect did not take place; allows exactly one more attempt",
         Verb.ABORT: "stop this run permanently",
     },
     ReviewKind.RESULT: {
@@ -117,7 +117,7 @@ VERBS: dict[ReviewKind, dict[Verb, str]] = {
         Verb.ABORT: "stop this run permanently",
     },
     ReviewKind.BUDGET: {
-        Verb.RAISE: "the run may take that much more, --result '{\"usd\": 2}', and continues",
+        Verb.RAISE: "the run may spend that much more, --result '{\"usd\": 2}', and continues",
         Verb.ABORT: "stop this run permanently",
     },
     ReviewKind.RESTORED: {

@@ -148,7 +148,7 @@ class RunRecord:
         if self.input_json is None:
             raise LedgerCorrupt(
                 f"Run {self.workflow_id!r} of graph {self.graph_id!r} has no input on record. It "
-                "was not believed, and nothing was done. Restore the ledger from a backup, or ask "
+                "was not used, and nothing was done. Restore the ledger from a backup, or ask "
                 "for help with this text."
             )
         return self.input_json

@@ -338,7 +338,7 @@ def _refuse(value: object, root: str) -> NoReturn:
 def _refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     names = dict(pairs)
     if len(names) != len(pairs):
-        raise ValueError("an object holds one name twice")
+        raise ValueError("an object has the same name twice")
     return names
 
 

@@ -3,7 +3,7 @@
 Every sender works on the outbox of the ledger: it takes a notice with a lease, sends it, and
 acknowledges it. If it dies in between, the lease runs out and the same message is sent again, with
 the same id: at least once (P333). More than ten in a minute, from all senders together, become one
-message (P334). What fails is tried again, later and later, and given up after a day. A person can
+message (P334). What fails is tried again, later and later, for a day. Then a person can
 have it tried again (P339).
 """
 
@@ -36,7 +36,7 @@ LIMIT_SECONDS: Final = 10.0
 MOST_IN_A_MINUTE: Final = 10
 MOST_IN_A_DIGEST: Final = 1_000
 RETRY_SECONDS: Final = (10.0, 60.0, 300.0, 1_800.0, 7_200.0, 21_600.0, 43_200.0)
-"""How long to wait after each try that failed. After the last, the notice is given up."""
+"""How long to wait after each try that failed. After the last, nottwice stops trying."""
 NEWS_SECONDS: Final = 2 * 86_400.0
 """How long a decision or a failure is news. A ledger may have years of them when you configure
 notifications. An open review is told of however old it is."""
@@ -118,7 +118,7 @@ class Sender:
         return report
 
     def try_again(self) -> int:
-        """Put what was given up back into the outbox, and return how many notices these are.
+        """Put notices whose tries all failed back into the outbox, and return their number.
 
         They are due now, with all their tries, and as the same messages as before. Durable: each
         notice when it is back.
@@ -266,5 +266,5 @@ def _is_news_no_more(notice: NoticeRecord, now: float) -> bool:
 
 
 def given_up(store: Store, *, since: float) -> list[NoticeRecord]:
-    """The notices that were given up since then, oldest first."""
+    """The notices whose last try failed since then, oldest first."""
     return store.settled_notices(since=since, kinds=NOTIFIED_KINDS, given_up=True)

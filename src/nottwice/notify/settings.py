@@ -197,7 +197,7 @@ def check_url(url: str, *, what: str) -> None:
         raise UsageError(f"{what} must be a URL with http:// or https://. {_NOTHING}")
     if parts.username is not None or parts.password is not None:
         raise UsageError(
-            f"{what} has a name or a password in it. {_NOTHING} Messages are signed; let the "
+            f"{what} contains a user name or a password. {_NOTHING} Messages are signed; let the "
             "receiver check the signature."
         )
 
@@ -224,6 +224,6 @@ def read_secret(text: str, *, variable: str) -> bytes:
     if len(key) < LEAST_SECRET_CHARACTERS:
         raise UsageError(
             f"The secret in {variable} is shorter than {LEAST_SECRET_CHARACTERS} characters, or is "
-            f"no base64 after {SECRET_PREFIX}. {_NOTHING} Make one: openssl rand -hex 32"
+            f"not base64 after {SECRET_PREFIX}. {_NOTHING} Make one: openssl rand -hex 32"
         )
     return key

@@ -65,7 +65,7 @@ def instrument(
     one = None if ledger is None else ledger_of(ledger, create=True)
     if gauges and one is None:
         raise UsageError(
-            "gauges=True reports how a ledger is, and no ledger is named. Nothing was changed. "
+            "gauges=True reports the state of a ledger, and none is named. Nothing was changed. "
             "Name it: nottwice.otel.instrument(ledger, gauges=True)"
         )
     asked = (

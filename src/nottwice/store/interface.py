@@ -448,7 +448,7 @@ class Store(NoticeStore, WorkerStore, Protocol):
     def charged(self, meter: str, *, since: float | None = None, besides: str = "") -> int:
         """What a meter shows: the sum of what was charged to it after ``since``, or ever.
 
-        The call ``besides`` does not count. Neither does a call that failed for good, unless its
+        The call ``besides`` does not count. Neither does a call that failed permanently, unless its
         charge says that failures count.
         """
 

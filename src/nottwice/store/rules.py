@@ -516,7 +516,7 @@ def reviews_of_group(data: MemoryData, group: str | None, *, but: str = "") -> l
 
 
 _OVER = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.ABORTED, RunStatus.REMOVED)
-# An idle run may have another turn, and so may a completed one. Neither is kept for ever.
+# An idle run may have another turn, and so may a completed one. Neither is kept forever.
 _MAY_EXPIRE = (*_OVER, RunStatus.IDLE)
 
 

@@ -145,4 +145,4 @@ def _flaws_in(sealing: Sealing, table: Table[Any], found: Sequence[Row]) -> Iter
         flaw = sealing.flaw(table, row)
         if flaw is not None:
             where = list(table.where(row))
-            yield f"a row of {table.name} is not believed: {flaw}, at {where!r}"
+            yield f"a row of {table.name} cannot be trusted: {flaw}, at {where!r}"

@@ -212,7 +212,7 @@ def flaws_of_run(
     assert sealing.seals is not None
     name = RUNS.value(run, "workflow_id")
     flaw = sealing.flaw(RUNS, run)
-    flaws = [] if flaw is None else [f"the record of run {name!r} is not believed: {flaw}"]
+    flaws = [] if flaw is None else [f"the record of run {name!r} cannot be trusted: {flaw}"]
     try:
         said = sealing.seals.head_from_text(name, head)
     except LedgerTampered as error:
@@ -258,6 +258,7 @@ def flaws_of_order(
 def not_believed(table: Table[Any], row: Row, flaw: str) -> LedgerTampered:
     where = list(table.where(row))
     return LedgerTampered(
-        f"The ledger holds a row of {table.name} that is not believed: {flaw}. It is at {where!r}. "
-        "nottwice did not act on it. List everything that does not fit: nottwice audit --verify"
+        f"The ledger holds a row of {table.name} that cannot be trusted: {flaw}. It is at "
+        f"{where!r}. nottwice did not act on it. List everything that does not fit: "
+        "nottwice audit --verify"
     )

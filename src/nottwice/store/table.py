@@ -299,6 +299,6 @@ def _values_at(places: Sequence[int]) -> Callable[[Row], tuple[Any, ...]]:
 def corrupt(what: str, where: Row, error: Exception) -> LedgerCorrupt:
     return LedgerCorrupt(
         f"The ledger holds {what} that cannot be read ({error}) at {list(where)!r}. It was not "
-        "believed and nothing was changed. Restore the ledger from a backup, or ask for help "
+        "used, and nothing was changed. Restore the ledger from a backup, or ask for help "
         "with this text."
     )

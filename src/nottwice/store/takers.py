@@ -53,14 +53,14 @@ class NoticeStore(Protocol):
         """Acknowledge notices, or with ``retry_seconds`` return them: they can be taken again then.
 
         Returns the ids of those that ``by`` was the last to take. Of the others, nothing is
-        written: another taker has them. ``problem``: why they were given up, or are returned.
-        Durable: when it returns.
+        written: another taker has them. ``problem``: why no more tries follow, or why they are
+        returned. Durable: when it returns.
         """
 
     def settled_notices(
         self, *, since: float, kinds: Collection[str], given_up: bool = False
     ) -> list[NoticeRecord]:
-        """The notices that were acknowledged or given up since then, oldest first.
+        """The notices that were acknowledged, or whose last try failed, since then, oldest first.
 
         ``given_up``: only these.
         """

@@ -62,7 +62,7 @@ class TalkOutcome:
 class WorkerFigures:
     """What a worker did, in runs."""
 
-    taken: Annotated[int, "how often a run was taken up"]
+    taken: Annotated[int, "how often a run was picked up"]
     completed: Annotated[int, "how often one was completed"]
     waiting: Annotated[int, "how often one came to wait"]
     failed: Annotated[int, "how often one failed"]
@@ -88,7 +88,7 @@ class Locked:
 
     file: Annotated[str, "the lock file"]
     graphs: Annotated[list[str], "the graphs in it, name@version"]
-    changed: Annotated[bool, "whether it was written, or was as it is"]
+    changed: Annotated[bool, "whether it was written; false if it was already up to date"]
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,7 @@ class ClientEdited:
     """The configuration of an MCP client, after its servers were put behind the proxy or back."""
 
     file: Annotated[str, "the configuration"]
-    changed: Annotated[bool, "whether it was written, or was as it is"]
+    changed: Annotated[bool, "whether it was written; false if it was already up to date"]
     backup: Annotated[str | None, "the file that holds what it was, or null"]
     servers: Annotated[
         tuple[dict[str, Any], ...],
@@ -167,7 +167,7 @@ class TrialView:
     name: Annotated[str, "what was tried"]
     finding: Annotated[str, "what it found"]
     effects: Annotated[
-        int | None, "how many effects the sandbox showed more than before; one is right"
+        int | None, "how many more effects the sandbox showed than before; 1 is right"
     ]
     evidence: Annotated[tuple[str, ...], "what was called and seen, as texts"]
 
@@ -220,7 +220,7 @@ class AuditTrail:
     ledger: Annotated[str, LEDGER]
     entries: Annotated[
         tuple[EntryView, ...],
-        "what was done, oldest first; see entry, which --lines prints one a line",
+        "what was done, oldest first; see entry, which --lines prints one per line",
     ]
 
 
@@ -237,7 +237,7 @@ class SealReport:
     ]
     heads: Annotated[
         dict[str, str | None],
-        "of every run what its rows add up to, as the log said when it was released",
+        "the head of every run, as the log showed it when the run was released",
     ]
 
 
@@ -283,7 +283,7 @@ class MigrationReport:
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class RemovedRunView:
-    """One run that something was removed of."""
+    """One run from which something was removed."""
 
     run_id: Annotated[str, "its id, which stays taken"]
     ended_as: Annotated[
@@ -315,7 +315,7 @@ class RemovalView:
     ]
     removed_runs: Annotated[
         tuple[RemovedRunView, ...],
-        "the runs that something was removed of, up to a thousand; see removed run",
+        "the runs from which something was removed, at most 1,000; see removed run",
     ]
 
 
@@ -359,8 +359,8 @@ class NotifyOutcome:
     moot: Annotated[int, "notices not worth telling any more: decided or resumed meanwhile"]
     held: Annotated[int, "notices that wait, because there were ten messages in this minute"]
     failed: Annotated[int, "messages that did not arrive, and will be tried again"]
-    given_up: Annotated[int, "notices given up within the last 24 hours, by any sender"]
-    again: Annotated[int, "notices that had been given up and are tried again, with `--again`"]
+    given_up: Annotated[int, "notices whose last try failed in the last 24 hours, by any sender"]
+    again: Annotated[int, "notices that are tried again after their last try, with `--again`"]
     problems: Annotated[tuple[str, ...], "why messages did not arrive"]
 
 

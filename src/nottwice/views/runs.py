@@ -139,7 +139,7 @@ class RunView:
 class OpeningView:
     """One time that a process held a run."""
 
-    epoch: Annotated[int, "grows with every opening; upkeep counts, too, and is not listed"]
+    epoch: Annotated[int, "grows with every opening; upkeep also counts, but is not listed"]
     holder: Annotated[str, "the process that held it"]
     began_at: Annotated[Timestamp, "when it claimed the run"]
     ended_at: Annotated[Timestamp | None, "when it released the run, or another took it; or null"]

@@ -66,7 +66,7 @@ def cancel_run(ledger: Ledger, form: dict[str, Any], *, by: str) -> str:
     if load_run(ledger.store, run_id).status is not RunStatus.ABORTED:
         if form.get("sure") != "yes":
             raise UsageError(
-                "You did not confirm that the run is to end for good. Nothing was done."
+                "You did not confirm that the run should end permanently. Nothing was done."
             )
         cancel(ledger, run_id, by=by, why=str(form.get("why", "")).strip())
     return run_id

@@ -46,7 +46,7 @@ class Pulses:
             return known
 
     def read(self, run_id: str | None) -> Pulse:
-        """Read the pulse anew."""
+        """Read the pulse again."""
         return feel(self._ledger, run_id)
 
 

@@ -185,7 +185,7 @@ def check_trace_url(template: str) -> str:
     """Refuse a place for traces that no link can lead to."""
     if web_link(template.replace(TRACE_ID, "0" * 32)) is None or TRACE_ID not in template:
         raise UsageError(
-            f"{template!r} is no place for traces. Nothing was started. Give an address with "
+            f"{template!r} is not an address for traces. Nothing was started. Give an address with "
             f"{TRACE_ID} in it, as in https://jaeger.example.com/trace/{TRACE_ID}"
         )
     return template

@@ -119,7 +119,7 @@ def check(wanted: Serving) -> None:
     if wanted.deciders and wanted.user_header is None:
         raise UsageError(
             "--decider names people, and only a proxy says who they are: --user-header. Nothing "
-            "was started. Without a proxy, pass on the link that only allows to look."
+            "was started. Without a proxy, share the link that is only for looking."
         )
 
 

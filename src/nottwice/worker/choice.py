@@ -89,7 +89,7 @@ class TaskChoice:
         """How many other holders were alive at the last check."""
         self._taken = 0
         self._suspect: str | None = None
-        """The run that was last taken up although several processes have ended with it."""
+        """The run that was last picked up although several processes have ended with it."""
         self._has_suspect = False
         """Whether this look has chosen one."""
         self.poisoned = 0
@@ -195,7 +195,7 @@ class TaskChoice:
         yield from (run for run, _ in self._abandoned() if run.graph_id not in own)
 
     def note_limit(self, graph_id: str, until: float) -> None:
-        """Note that a graph is at its limit. Its runs are not taken up before this time."""
+        """Note that a graph is at its limit. Its runs are not picked up before this time."""
         self._full[split_graph_id(graph_id)[0]] = (graph_id, until)
 
     def _at_limit(self, now: float) -> dict[str, str]:
@@ -275,7 +275,7 @@ class TaskChoice:
         self._others = others
 
     def _is_sound(self, run: RunRecord) -> bool:
-        """Whether to take up a run whose process has ended: not while it may be what ends them
+        """Whether to pick up a run whose process has ended: not while it may be what ends them
         (P312), and not beside another such run."""
         run_id, now = run.workflow_id, self._ledger.clock.now()
         if self.patience.is_put_off(run_id, now=now) or self._graph_for(run) is None:

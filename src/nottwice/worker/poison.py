@@ -1,10 +1,10 @@
-"""Does a run kill every worker that takes it up? (P312)
+"""Does a run kill every worker that picks it up? (P312)
 
 A run whose code ends the process (a crash of the interpreter, too much memory) leaves an opening
-that was killed. If that happens again and again and the run gets no further, it is taken up later
-each time, and by a worker that takes up no other such run meanwhile, so that runs which only shared
-its process are told apart from it. After a bound it is failed: no worker takes it up until a person
-has enqueued it again. A run that gets further between two kills is never failed.
+that was killed. If that happens again and again and the run makes no progress, workers pick it up
+later each time. A worker drives only one such run at a time, so that runs which only shared its
+process are told apart from it. After a number of kills the run is failed: no worker picks it up
+until a person has enqueued it again. A run that makes progress between two kills is never failed.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ def _last_progress(store: Store, run_id: str) -> float:
 
 
 def delay_seconds(kills: int) -> float:
-    """Return how long after its last claim such a run is taken up again. The first time is free."""
+    """Return how long after its last claim such a run is picked up again. The first is free."""
     return 0.0 if kills < 2 else FIRST_SECONDS * 2.0 ** (kills - 2)
 
 
 def is_put_off(run: RunRecord, kills: int, *, now: float) -> bool:
-    """Whether it is too early to take up a run. A clock that was set back puts nothing off."""
+    """Whether it is too early to pick up a run. A clock that was set back puts nothing off."""
     return 0 <= now - (run.claimed_at or 0.0) < delay_seconds(kills)
 
 

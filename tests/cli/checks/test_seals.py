@@ -76,7 +76,7 @@ def test_the_person_who_vouches_for_rows_is_on_record(place: Workplace) -> None:
         (("--verify", "--adopt"), "give one of them"),
         (("--adopt",), "say how you know, with --why TEXT"),
         (("--adopt", "--why", " "), "say how you know, with --why TEXT"),
-        (("--why", "so"), "name that, too"),
+        (("--why", "so"), "belong to --adopt: add it"),
     ],
 )
 def test_bad_words_are_refused(place: Workplace, words: tuple[str, ...], said: str) -> None:
@@ -115,7 +115,7 @@ def test_an_event_that_was_changed_or_whose_run_is_gone_is_named(place: Workplac
     tamper(place, "UPDATE nottwice_events SET event_json = '8'")
     ended = place.cli("audit", "--verify")
     assert ended.exit_code == 3
-    assert "a row of events is not believed" in ended.stdout
+    assert "a row of events cannot be trusted" in ended.stdout
     taken = "event_json = '7', received_by = 'a call', received_at = 1"
     tamper(place, f"UPDATE nottwice_events SET {taken}")
     assert "run 'later-1' no longer exists" in place.cli("audit", "--verify").stdout

@@ -119,7 +119,7 @@ def test_what_was_given_up_shows_in_the_command_and_in_the_overview(
     said = _cli("notify").stdout
     assert said.splitlines()[-1] == "Once the cause is fixed: nottwice notify --again"
     overview = _cli().stdout
-    assert "1 notification given up in 7 days; to try again: nottwice notify --again" in overview
+    assert "1 notification lost in 7 days; to try again: nottwice notify --again" in overview
     assert _json(_cli("--json"))["not_told"] == 1
 
 

@@ -181,7 +181,7 @@ def test_input_comes_from_a_file_or_a_pipe(empty: Workplace) -> None:
 REFUSED = [
     ("order --id t1 --input '{'", 2, "not JSON that can be kept"),
     ("order --id t1 --input '{\"a\": NaN}'", 2, "not JSON that can be kept"),
-    ('order --id t1 --input \'{"a": 1, "a": 2}\'', 2, "one name twice"),
+    ('order --id t1 --input \'{"a": 1, "a": 2}\'', 2, "the same name twice"),
     ("order --id t1 --input @nothing.json", 2, "No such file"),
     ("order --id t1 --input '{\"order\": 1}'", 1, "order_id: Field required"),
     ("order --id t1 --wait soon", 2, "not a duration"),

@@ -96,7 +96,7 @@ def test_a_worker_answers_prometheus_and_probes_while_it_works(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--metrics", "http"], "is no place to listen"),
+        (["--metrics", "http"], "is not an address to listen on"),
         (["--ledger-metrics"], "--metrics PORT, which is not given"),
     ],
 )

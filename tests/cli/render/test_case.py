@@ -30,7 +30,7 @@ def test_a_case_shows_call_arguments_evidence_verbs_and_the_commands_to_type(
     assert re.search(r'^  to +"ann@example.com"$', shown, re.M)
     assert re.search(r'^  body +"Your money is on its way."$', shown, re.M)
     assert "verify: verify answered: unknown" in shown
-    assert "licenses exactly one more attempt" in shown
+    assert "allows exactly one more attempt" in shown
     assert shown.splitlines()[-3:] == [
         f"  nottwice decide {review_id} {words} --why TEXT --store {killed.store}"
         for words in ("happened --result JSON", "did-not-happen", "abort")

@@ -128,7 +128,7 @@ def test_nothing_is_called_without_permission(world: World) -> None:
     [
         ("honset", "bank", "declares no tool 'honset'. Nothing was called. There is: 'honest'"),
         ("unsafe", "bank", "it has no key"),
-        ("honest", "elsewhere", "is str, and no nottwice.testing.Sandbox"),
+        ("honest", "elsewhere", "is str, not a nottwice.testing.Sandbox"),
         ("honest", "nowhere", "has no attribute 'nowhere'"),
         ("honest", "lost", "returned NoneType, not a number of effects"),
     ],

@@ -138,7 +138,7 @@ def test_an_edited_result_is_never_returned(place: Place) -> None:
         forged,
     )
     (flaw,) = place.flaws()
-    assert "a row of tool_call_results is not believed: its seal does not fit" in flaw
+    assert "a row of tool_call_results cannot be trusted: its seal does not fit" in flaw
     with place.open() as ledger:
         with pytest.raises(nt.errors.LedgerTampered), ledger.run("done"):
             look("done")
@@ -253,7 +253,7 @@ def test_a_receipt_does_not_vouch_for_an_intent_that_was_changed_meanwhile(place
 
     with place.open() as ledger, ledger.run("old"):
         assert slow("ann") == "sent"
-    assert any("a row of tool_call_results is not believed" in flaw for flaw in place.flaws())
+    assert any("a row of tool_call_results cannot be trusted" in flaw for flaw in place.flaws())
 
 
 def test_a_receipt_that_was_taken_away_is_missed(place: Place) -> None:
@@ -333,7 +333,7 @@ def test_without_its_marks_a_run_is_not_taken_for_one_from_before_there_was_a_ke
 
 def test_a_head_of_another_run_does_not_fit(place: Place) -> None:
     place.sql("UPDATE {t}runs SET head = (SELECT head FROM {t}runs WHERE workflow_id = 'done')")
-    assert any("The head of run 'dead' is not believed" in flaw for flaw in place.flaws())
+    assert any("The head of run 'dead' cannot be trusted" in flaw for flaw in place.flaws())
 
 
 def test_a_forged_decision_is_not_used(place: Place) -> None:

@@ -232,7 +232,7 @@ def test_a_tool_of_nt_keeps_its_own_words(tmp_path: Path) -> None:
     again = use(protected, "call-2", order=7, reason="it was broken")
     assert sent == [7]
     assert str(again.content).startswith('{"refunded": 7}\n[nottwice] Not done again.')
-    with pytest.raises(UsageError, match="keeps its own words"):
+    with pytest.raises(UsageError, match="keeps its own class"):
         protect(made, place, tools={"refund": "pure"})
 
 

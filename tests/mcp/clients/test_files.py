@@ -138,7 +138,7 @@ wrap_file(Path({str(file)!r}))
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"\xff\xfe{\x00}\x00", "it is not a text in UTF-8"),
+        (b"\xff\xfe{\x00}\x00", "it is not UTF-8 text"),
         (b"{'a': 1}", "it is not JSON: line 1, column 2"),
         (b"{}", "it names no servers"),
     ],

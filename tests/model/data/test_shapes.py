@@ -47,7 +47,7 @@ def test_a_field_that_may_be_anything_is_not_looked_at() -> None:
     "error", [KeyError("a"), TypeError(), ValueError(), AttributeError(), OverflowError()]
 )
 def test_what_cannot_be_read_is_said_not_to_be_believed(error: Exception) -> None:
-    with pytest.raises(LedgerCorrupt, match=r"The thing cannot be read .* It was not believed"):
+    with pytest.raises(LedgerCorrupt, match=r"The thing cannot be read .* It was not used"):
         with not_believed("The thing"):
             raise error
 

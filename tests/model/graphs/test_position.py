@@ -127,5 +127,5 @@ def test_a_position_survives_being_written_down() -> None:
     "plain", [None, 5, {}, {"node": "a"}, {"node": "a", "visits": {}, "branches": [{}]}]
 )
 def test_a_position_that_cannot_be_read_is_not_believed(plain: Any) -> None:
-    with pytest.raises(LedgerCorrupt, match="not believed"):
+    with pytest.raises(LedgerCorrupt, match="not used"):
         Position.from_plain(plain)

@@ -74,7 +74,7 @@ def test_a_head_follows_from_all_writes_before_it() -> None:
     [None, "", "1/2/3", "x/1/1///", "1/1/-1///k.00", "1/1/1/completed/ab/kf00.00/more", "-/1/1///"],
 )
 def test_what_is_no_head_is_not_believed(text: str | None) -> None:
-    with pytest.raises(LedgerTampered, match="The head of run 'run' is not believed"):
+    with pytest.raises(LedgerTampered, match="The head of run 'run' cannot be trusted"):
         SEALS.head_from_text("run", text)
 
 

@@ -113,7 +113,7 @@ def test_work_without_an_effect_is_refused_unless_it_is_said_to_have_none() -> N
 
 
 def test_work_that_is_said_to_have_no_effect_and_has_one_is_refused() -> None:
-    with pytest.raises(CrashTestRefused, match="should make no effect"):
+    with pytest.raises(CrashTestRefused, match="should have no effect"):
         crash_test(agent, tools=ANSWERS, effects=False)
 
 

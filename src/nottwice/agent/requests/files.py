@@ -105,7 +105,7 @@ def recorded_file(
 ) -> File:
     """Read a recorded reference. TypeError if nottwice cannot have written it."""
     if type(where) is not str or not (sha256 or where.startswith(_URL)):
-        raise TypeError(f"{where!r} is no reference to a file")
+        raise TypeError(f"{where!r} is not a reference to a file")
     try:
         return File(where, media_type, sha256, size_bytes, tokens)
     except UsageError as error:

@@ -33,7 +33,7 @@ COMMANDS: dict[str, Row] = {
     "audit": _row("audit", "Show who did what, and why."),
     "reviews": _row("reviews", "List what waits for a person."),
     "decide": _row("decide", "Decide what a run waits for."),
-    "notify": _row("notify", "Tell people what needs them, out of the outbox."),
+    "notify": _row("notify", "Tell people what needs them, from the outbox."),
     "serve": _row("serve", "Serve the operator's page to a browser."),
     "report": _row("report", "Say what doubts cost, and what was saved."),
     "recheck": _row("recheck", "Ask the verify hooks again; no tool is run."),

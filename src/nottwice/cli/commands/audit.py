@@ -35,7 +35,7 @@ MOST_ROWS = 50
 @click.option(
     "--action", metavar="WORD", help="Only this kind: decide, deny, migrate, or a whole action."
 )
-@click.option("--lines", is_flag=True, help="Print one JSON document a line, oldest first.")
+@click.option("--lines", is_flag=True, help="Print one JSON document per line, oldest first.")
 @all_option(f"Show all, not only the last {MOST_ROWS}.")
 @click.option(
     "--verify", "verifies", is_flag=True, help="Check that all rows are as nottwice wrote them."
@@ -81,7 +81,7 @@ def audit(
     if verifies and adopts:
         raise click.UsageError("--verify checks seals, --adopt makes them: give one of them.")
     if (why is not None or by is not None) and not adopts:
-        raise click.UsageError("--why and --by belong to --adopt: name that, too.")
+        raise click.UsageError("--why and --by belong to --adopt: add it.")
     if lines and settings.as_json:
         raise click.UsageError("--lines are many JSON documents, --json is one: give one of them.")
     with named_ledger(settings) as ledger:

@@ -82,7 +82,7 @@ Examples:
 @click.option(
     "--lock", "lock_file", metavar="PATH", help="The lock file to compare with; else nottwice.lock."
 )
-@click.option("--strict", is_flag=True, help="Fail on warnings, too.")
+@click.option("--strict", is_flag=True, help="Also fail on warnings.")
 @click.option(
     "--smoke", metavar="TOOL", help="Instead: try out whether the upstream of TOOL honours its key."
 )

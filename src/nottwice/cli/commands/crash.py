@@ -111,7 +111,7 @@ def crash(
       double      at a boundary, and again at every boundary of the recovery
       lines       at every line of nottwice that your code executes
       takeover    stopped at a line, overtaken by another process, woken again
-      io          every call about the ledger's files fails, once and from then on (strace)
+      io          every system call on the ledger's files fails, once and from then on (strace)
       power       power lost at every step, with what a disk may have kept (strace)
 
     \b

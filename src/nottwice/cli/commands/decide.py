@@ -46,13 +46,13 @@ _HELP = """Decide what a run waits for; without a VERB, show the case and ask.
 \b
 Verbs:
   happened        the effect took place; --result becomes the receipt
-  did-not-happen  it did not; licenses exactly one more attempt
+  did-not-happen  it did not; allows exactly one more attempt
   accept          effects that the code no longer asks for may stay as they are; for a restored
                   copy: what the run did since is accounted for
   answer          the answer to a question: --text or --result; an option is a verb of its own
   approve         the call may be made, with these arguments and no others
   reject          the call is not made; the code gets the reason
-  raise           the run may take that much more: --result '{"usd": 2}', tokens, turns, seconds
+  raise           the run may spend that much more: --result '{"usd": 2}', tokens, turns, seconds
   abort           stop this run permanently
   undo            take back a decision that has not been used yet
 
@@ -158,7 +158,7 @@ def _checked(wish: Wish) -> Wish:
         return wish
     if wish.verb is None:
         raise click.UsageError(
-            "--result belongs to the verb `happened`, `answer` or `raise`: name the verb, too."
+            "--result belongs to the verb `happened`, `answer` or `raise`: add the verb."
         )
     text = text_of(wish.result_text, option="--result", outcome=_NOTHING)
     parse_result(text)

@@ -55,8 +55,8 @@ def gc(
     """Remove the rows of finished runs whose period has passed.
 
     Periods are counted from the end of a run, or of the last run that it spawned: a run is kept and
-    removed together with those. Nothing of an open run is ever removed, nor while one of its
-    reviews is open. A removed run leaves a tombstone: its id cannot be used again.
+    removed together with those. Nothing is removed from an open run, or from a run with an open
+    review. A removed run leaves a tombstone: its id cannot be used again.
 
     \b
     What is kept, and for how long:

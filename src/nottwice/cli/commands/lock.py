@@ -22,7 +22,7 @@ LOCK_FILE = "nottwice.lock"
 
 @click.command(cls=Command)
 @click.option("--file", "path", default=LOCK_FILE, metavar="PATH", help=f"Default: {LOCK_FILE}.")
-@click.option("--replace", is_flag=True, help="Also where a graph changed under its version.")
+@click.option("--replace", is_flag=True, help="Also write graphs that changed under their version.")
 @common_options
 @pass_settings
 def lock(settings: Settings, path: str, replace: bool) -> None:

@@ -32,7 +32,7 @@ _DAY = 86_400.0
 @click.option("--once", is_flag=True, help="Look once and end, for cron. This is the default.")
 @click.option("--watch", is_flag=True, help="Look every few seconds, until told to stop.")
 @click.option("--test", "trial", is_flag=True, help="Send one message that says it is a test.")
-@click.option("--again", is_flag=True, help="Look once, and also send what was given up before.")
+@click.option("--again", is_flag=True, help="Look once, and also retry what failed 8 times.")
 @common_options
 @pass_settings
 @click.pass_context
@@ -42,18 +42,18 @@ def notify(
     """Tell people what needs them: reviews that opened, grew old or were decided, failed runs.
 
     [tool.nottwice.notify] in pyproject.toml says who is told: a webhook, or a command. What
-    happens is in the ledger's outbox. Programs, `worker` and `serve` send it, too; they share the
-    work, and none is sent by two at a time. Each message arrives at least once, with an id that
-    stays the same if it comes again. More than ten in a minute become one.
+    happens is in the ledger's outbox. Programs, `worker` and `serve` also send it; they share the
+    work, and no two send the same notice at the same time. Each message arrives at least once, with
+    an id that stays the same if it comes again. More than ten in a minute become one.
 
-    A message that does not arrive is tried 8 times in 21 hours, and then given up. Once the cause
-    is fixed, --again sends what was given up, as long as it is still worth telling.
+    A message that does not arrive is tried 8 times in 21 hours. Then nottwice stops trying. Once
+    the cause is fixed, --again sends such messages, as long as they are still worth telling.
 
     \b
     Ends with:
       0  everything that was due is sent
       1  there are no settings, a secret is not set, or another error
-      3  a message did not arrive, or was given up within the last 24 hours
+      3  a message did not arrive, or failed for the 8th time within the last 24 hours
 
     \b
     Examples:
@@ -168,7 +168,7 @@ def _show(outcome: NotifyOutcome, settings: Settings) -> None:
     if outcome.failed:
         show_line(f"{outcome.failed} did not arrive, and will be tried again.")
     if outcome.given_up:
-        show_line(f"{_notices(outcome.given_up)} given up within the last 24 hours.")
+        show_line(f"{_notices(outcome.given_up)} failed 8 times, the last time within 24 hours.")
     for problem in outcome.problems:
         show_line(f"  {safe(problem)}")
     if outcome.given_up:

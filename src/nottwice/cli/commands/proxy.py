@@ -13,7 +13,7 @@ from nottwice.views.outcomes import SettingsWritten
 
 
 @click.command(cls=Command)
-@click.option("--name", metavar="NAME", help="The server's name: of its ledger and its tools.")
+@click.option("--name", metavar="NAME", help="The server's name, also of its ledger.")
 @click.option(
     "--config",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -31,7 +31,7 @@ from nottwice.views.outcomes import SettingsWritten
 @click.option(
     "--distrust-annotations",
     is_flag=True,
-    help="Do not believe what the server says about its tools: also record read-only ones.",
+    help="Ignore what the server says about its tools; also record read-only ones.",
 )
 @click.option(
     "--let-client-decide",

@@ -23,7 +23,7 @@ WALKING = "d: look and decide, n: next, q: stop"
 
 
 @click.command(cls=Command)
-@all_option("Also those that are closed or used.")
+@all_option("Include those that are closed or used.")
 @click.option(
     "--kind",
     "kinds",
@@ -51,7 +51,7 @@ def reviews(context: click.Context, settings: Settings, /, **given: Any) -> None
     A review is opened when an effect may or may not have happened and only a person can tell, or
     when the code no longer asks for effects that are in the ledger. The run makes no new effect
     until a person decides. Questions (nt.ask) and calls that need approval (approve=True) are
-    reviews, too; they hold back only the code that asked. The most dangerous come first, then the
+    also reviews; they hold back only the code that asked. The most dangerous come first, then the
     oldest.
 
     With --walk each open review is shown in turn. One letter decides it, skips it or stops.

@@ -76,7 +76,7 @@ Examples:
     "--done-when",
     multiple=True,
     metavar="TEXT",
-    help="What must be true then; the agent needs evidence for it. Can be given several times.",
+    help="What must be true at the end, with evidence; can be given several times.",
 )
 @click.option(
     "--message", metavar="TEXT", help="Say something to an agent, which continues even if it ended."

@@ -42,7 +42,7 @@ WHY = "waits for, or error"
 )
 @click.option("--group", metavar="NAME", help="Only runs of this group.")
 @click.option(
-    "--by-version", is_flag=True, help="Per version of a graph: what is open, what can be removed."
+    "--by-version", is_flag=True, help="For each version: what is open, what can be removed."
 )
 @click.option(
     "--ready", is_flag=True, help="How many runs wait for a worker, and how long: to scale by."
@@ -68,10 +68,10 @@ def runs(
     person must decide, or for a time, an event or a child run; the last column says for what. It is
     *idle* between two turns of a conversation.
 
-    With --by-version: per version of a graph how many runs are open, since when, what they wait
-    for, and with --app which deployed version takes them and whether its code can be removed.
+    With --by-version: for each version of a graph, how many runs are open, since when, what they
+    wait for, and with --app which deployed version takes them and whether its code can be removed.
 
-    With --ready: how many runs a worker could take up now, by graph, and how long the first has
+    With --ready: how many runs a worker could pick up now, by graph, and how long the first has
     waited. It is cheap however many runs there are, so an autoscaler can ask every few seconds.
 
     \b

@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     help="Where a trace is shown, with {trace_id} in it; the page of a run links there. Default: "
     "`trace_url` of [tool.nottwice] in pyproject.toml.",
 )
-@click.option("--log-json", is_flag=True, help="Log decisions to stderr, one JSON document a line.")
+@click.option("--log-json", is_flag=True, help="Log decisions to stderr as JSON, one per line.")
 @common_options_of_several
 @pass_settings
 def serve(
@@ -110,7 +110,7 @@ def serve(
     Behind a proxy that authenticates people, --user-header names the header with the person's name.
     It is believed only together with the token, which the proxy sends: Authorization: Bearer TOKEN.
 
-    /metrics shows Prometheus how the ledger is, to a reader that sends the token of a link in the
+    /metrics reports the ledger to Prometheus, if the reader sends the token of a link in the
     same way. /healthz says, to every caller, whether the ledger can be read.
 
     \b

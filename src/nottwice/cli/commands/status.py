@@ -62,7 +62,7 @@ def _workers_text(workers: dict[str, int]) -> str | None:
 def _not_told_text(number: int) -> str | None:
     """That notifications did not arrive; None if all did."""
     what = "1 notification" if number == 1 else f"{number} notifications"
-    return f"{what} given up in 7 days; to try again: nottwice notify --again" if number else None
+    return f"{what} lost in 7 days; to try again: nottwice notify --again" if number else None
 
 
 def _copy_text(overview: Overview) -> str | None:

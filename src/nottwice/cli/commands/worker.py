@@ -73,14 +73,14 @@ _ASK_AGAIN_SECONDS = 3.0
     "metrics_hosts",
     metavar="NAME",
     multiple=True,
-    help="With --metrics: a name under which other machines ask; can be given several times.",
+    help="With --metrics: a host name that other machines use; can be given several times.",
 )
 @click.option(
     "--ledger-metrics",
     is_flag=True,
-    help="With --metrics: also how the ledger is. Only one process should say it.",
+    help="With --metrics: also report the state of the ledger. Only one process should.",
 )
-@click.option("--log-json", is_flag=True, help="Log decisions to stderr, one JSON document a line.")
+@click.option("--log-json", is_flag=True, help="Log decisions to stderr as JSON, one per line.")
 @quiet_option("No figures while it works.")
 @common_options
 @pass_settings

@@ -15,9 +15,9 @@ from nottwice.views.text import age_text
 @common_options
 @pass_settings
 def workers(settings: Settings) -> None:
-    """List the workers of a ledger, also those that wait for work.
+    """List the workers of a ledger, including those that wait for work.
 
-    A worker says every 10 seconds that it is there. It is silent if it has not done so for 30
+    A worker reports every 10 seconds. It is silent if it has not done so for 30
     seconds: it is stopped, stuck or cut off, or its death cannot be proven from here. It is dead if
     its process is proven dead. A worker that was told to stop is not listed. A dead one is listed
     until the next worker starts.

@@ -53,7 +53,7 @@ NURSERY = (sys.executable, "-P", "-m", "nottwice.cli.demo.child")
 def demo(no_input: bool, points: int | None, page: bool) -> None:
     """Watch an agent being killed, with and without nottwice.
 
-    It takes less than a minute, starts real processes and kills them, asks you one question, and
+    It takes about a minute, starts real processes and kills them, asks you one question, and
     counts. Exit code 1: what it showed is not what nottwice promises.
     """
     if page and not has_page():

@@ -54,5 +54,5 @@ def parse_json(text: str, *, option: str, outcome: str) -> Any:
 def _refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     names = dict(pairs)
     if len(names) != len(pairs):
-        raise ValueError("an object holds one name twice")
+        raise ValueError("an object has the same name twice")
     return names

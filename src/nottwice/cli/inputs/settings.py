@@ -236,8 +236,8 @@ _OPTIONS = (
         expose_value=False,
         callback=_remember,
         help="Your code, imported so that its tools are known: a module or the path of a .py "
-        "file. An app that is named here brings its ledger. Default: `app` of [tool.nottwice] in "
-        "pyproject.toml.",
+        "file. An app that is named here also names the ledger. Default: `app` of "
+        "[tool.nottwice] in pyproject.toml.",
     ),
     click.option(
         "--json",

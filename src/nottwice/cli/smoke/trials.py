@@ -136,7 +136,7 @@ def _find_sandbox(name: str) -> Sandbox:
     found = load_application(name).named
     if not isinstance(found, Sandbox):
         raise UsageError(
-            f"{name} is {type(found).__name__}, and no nottwice.testing.Sandbox. Nothing was "
+            f"{name} is {type(found).__name__}, not a nottwice.testing.Sandbox. Nothing was "
             "called. Write: sandbox = Sandbox(arguments=..., count=...)."
         )
     return found

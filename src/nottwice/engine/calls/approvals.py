@@ -152,7 +152,7 @@ def _still_open(scope: Scope, review: Review) -> BaseException:
 def _record_rejection(
     scope: Scope, intent: CallRow, review: Review, decision: Decision, *, before: CallRow | None
 ) -> Doing[None]:
-    """Record that a rejected call failed for good, without effect, and why."""
+    """Record that a rejected call failed permanently, without effect, and why."""
     session, now = scope.session, scope.session.clock.now()
     text = f"{decision.by} did not allow it: {decision.why}"
     row = intent.failed(Failure(FailureClass.PERMANENT, _REJECTED, text), now=now)

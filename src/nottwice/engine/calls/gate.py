@@ -264,7 +264,7 @@ def _writes(
 def _record_denial(
     session: Session, intent: CallRow, said: _Said, *, before: CallRow | None
 ) -> Doing[None]:
-    """Record for good that a denied call failed without effect, and why."""
+    """Record permanently that a denied call failed without effect, and why."""
     now = session.clock.now()
     text = f"policy {said.by} does not allow it: {_reason(said)}"
     row = intent.failed(Failure(FailureClass.PERMANENT, _DENIED, text), now=now)

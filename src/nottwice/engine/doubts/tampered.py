@@ -73,8 +73,8 @@ def hold(session: Session, found: LedgerTampered, *, release: bool) -> Doing[Led
     session.say("ask a person", wanted.identity, f"review={wanted.review_id}")
     command = decide_command(wanted.review_id, session.store.location)
     return LedgerTampered(
-        f"Run {run_id!r} is not believed: {found} Nothing was sent, and nothing that was in doubt "
-        "was settled. The run waits for a person. See all that does not fit: nottwice audit "
+        f"Run {run_id!r} cannot be trusted: {found} Nothing was sent, and nothing in doubt was "
+        "settled. The run waits for a person. See all that does not fit: nottwice audit "
         "--verify. Then restore it from a backup, vouch for it as it is (nottwice audit --adopt), "
         f"or decide with: {command}",
         review_id=wanted.review_id,
@@ -104,6 +104,6 @@ def _review(run_id: str, flaws: str, *, now: float) -> Review:
         identity=identity,
         call_id=identity.call_id,
         attempt_id="",
-        summary=f"it is not believed: {flaws}",
+        summary=f"it cannot be trusted: {flaws}",
         opened_at=now,
     )

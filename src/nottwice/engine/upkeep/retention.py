@@ -335,12 +335,12 @@ def _tombstone(run: RunRecord) -> RunRecord:
 
 
 def _bare(tombstone: RunRecord) -> RunRecord:
-    """Return what is kept for good. Tags and groups may name people, so they are removed."""
+    """Return what is kept permanently. Tags and groups may name people, so they are removed."""
     return replace(tombstone, input_json=None, failure=None, tags=(), group=None)
 
 
 def _entry(sweep: Sweep, part: _Part, now: float) -> AuditEntry | None:
-    """Return the audit entry of a removed run. It is written once and kept for good."""
+    """Return the audit entry of a removed run. It is written once and kept permanently."""
     run = part.run
     if run.status is RunStatus.REMOVED:
         return None

@@ -215,7 +215,7 @@ def _check_not_stuck(joined: Joined, opening: Opening) -> None:
     if joined.loop is here and joined.state is _State.OPENING:
         raise RunBusy(
             f"Run {opening.run_id!r} is being opened in this event loop, which a sync attach would "
-            "block for ever. Nothing was done. Attach with: async with ledger.attach(...)",
+            "block forever. Nothing was done. Attach with: async with ledger.attach(...)",
             run_id=opening.run_id,
         )
 

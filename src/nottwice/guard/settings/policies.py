@@ -48,6 +48,6 @@ def joined(first: tuple[Policy, ...], second: tuple[Policy, ...]) -> tuple[Polic
 def _refuse_class(policy: object) -> None:
     if isinstance(policy, type):
         raise UsageError(
-            f"policy={policy.__qualname__} is a class. Nothing happened. Give what it makes: "
+            f"policy={policy.__qualname__} is a class. Nothing happened. Pass an instance: "
             f"policy={policy.__qualname__}(...)."
         )

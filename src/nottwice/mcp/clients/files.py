@@ -46,7 +46,7 @@ def read_configuration(path: Path) -> Configuration:
         data = real.read_bytes()
         data.decode()
     except UnicodeDecodeError:
-        raise _unchanged(path, "it is not a text in UTF-8") from None
+        raise _unchanged(path, "it is not UTF-8 text") from None
     except OSError as error:
         raise _unchanged(path, f"it cannot be read ({error.strerror})") from None
     return Configuration(real, data)

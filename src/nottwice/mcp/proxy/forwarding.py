@@ -365,7 +365,7 @@ def _passed_on(answer: Any) -> list[tuple[bytes, bytes]]:
 
 def _result_of(message: Any) -> dict[str, Any]:
     if not isinstance(message, dict) or not messages.is_answer(message):
-        raise ConnectionError("the server answered with something that is no answer")
+        raise ConnectionError("the server sent something that is not an answer")
     if "error" in message:
         raise RpcFailed(message["error"] if isinstance(message["error"], dict) else {})
     result = message["result"]

@@ -82,7 +82,7 @@ class Relay:
         self.failed: CommandFailed | None = None
         """Why the server cannot be used at all."""
         self.ended = asyncio.Event()
-        """Set when there is no use in going on."""
+        """Set when there is nothing left to do."""
 
     async def start(self) -> None:
         """Start the server. CommandFailed if that is not possible."""

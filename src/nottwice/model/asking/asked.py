@@ -133,7 +133,7 @@ def check_options(options: Sequence[str] | None) -> tuple[str, ...]:
     checked = tuple(check_id(option, what="An option") for option in options)
     if not checked or len(set(checked)) != len(checked):
         raise UsageError(
-            f"options={list(options)!r} is empty or names one answer twice. No question was asked. "
+            f"options={list(options)!r} is empty or repeats an answer. No question was asked. "
             "Leave options out if any answer will do."
         )
     for option in checked:

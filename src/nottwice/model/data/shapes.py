@@ -41,7 +41,7 @@ def not_believed(what: str) -> Iterator[None]:
     except UNREADABLE as error:
         raise LedgerCorrupt(
             f"{what} cannot be read ({error!r}): it is not what nottwice writes. It was not "
-            "believed, and nothing was changed. Restore the ledger from a backup."
+            "used, and nothing was changed. Restore the ledger from a backup."
         ) from error
 
 

@@ -59,7 +59,7 @@ class Position:
         except UNREADABLE as error:
             raise LedgerCorrupt(
                 f"A checkpoint holds a position that cannot be read ({error!r}). It was not "
-                "believed. Restore the ledger from a backup."
+                "used. Restore the ledger from a backup."
             ) from error
 
     def visit(self, node: Node, *, index: int | None = None) -> int:

@@ -47,7 +47,7 @@ class NoticeRecord:
     leased_until: float | None = None
     """Until when no other taker gets it: a lease, or the pause before the next try."""
     sent_at: float | None = None
-    """When it was acknowledged, or given up: then ``problem`` says why. None: not yet."""
+    """When it was acknowledged, or its last try failed: ``problem`` says why. None: not yet."""
     tries: int = 0
     """How often it was taken."""
     problem: str | None = None

@@ -45,7 +45,7 @@ class Tally:
 
 @frozen_record(frozen=True, slots=True)
 class ReadyCount:
-    """How many runs of a graph a worker could take up now (P313)."""
+    """How many runs of a graph a worker could pick up now (P313)."""
 
     graph_id: str
     runs: int

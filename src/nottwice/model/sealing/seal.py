@@ -87,7 +87,7 @@ class Seals:
             flaw = self.flaw("head", (workflow_id, *head[:-1]), head.seal)
             if flaw is None:
                 return head
-        raise LedgerTampered(f"The head of run {workflow_id!r} is not believed: {flaw}.")
+        raise LedgerTampered(f"The head of run {workflow_id!r} cannot be trusted: {flaw}.")
 
 
 def head_to_text(head: Head) -> str:

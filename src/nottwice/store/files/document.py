@@ -423,7 +423,7 @@ def _update_as_stored(update: RunUpdate) -> RunUpdate:
 
 def corrupt(where: str, error: BaseException) -> LedgerCorrupt:
     return LedgerCorrupt(
-        f"{where} cannot be read ({error}). It was not believed and nothing was changed. Undo the "
+        f"{where} cannot be read ({error}). It was not used, and nothing was changed. Undo the "
         "changes that were made to it by hand, or restore it from a backup."
     )
 

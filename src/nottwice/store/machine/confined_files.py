@@ -119,7 +119,7 @@ def _open_inner(where: int, folder: str) -> int:
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
             raise NotAFile(
-                f"{folder!r} on the way to it is no folder, or a link, and links are not followed"
+                f"{folder!r} on the way to it is not a folder or is a link; links are not followed"
             ) from None
         raise
 

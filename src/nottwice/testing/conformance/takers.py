@@ -81,7 +81,7 @@ class TakerChecks(Bench):
             later = reader.settled_notices(since=NOW + 6, kinds=(RUN_READY,))
             expect([one.notice_id for one in later], ids[1:2], "Those settled since a time")
             given_up = reader.settled_notices(since=0.0, kinds=NOTICE_KINDS, given_up=True)
-            expect([one.notice_id for one in given_up], ids[1:2], "Those that were given up")
+            expect([one.notice_id for one in given_up], ids[1:2], "Those whose last try failed")
             others = reader.settled_notices(since=0.0, kinds=(REVIEW_OLD,))
             expect(others, [], "The settled notices of another kind")
 

@@ -44,13 +44,13 @@ def _check_effects(scenario: Scenario, baseline: Baseline) -> None:
     effects = baseline.upstream.effects
     if scenario.effects and not effects:
         raise CrashTestRefused(
-            f"{scenario.name} makes no effect: no effectful tool was called inside a run. "
+            f"{scenario.name} has no effect: no effectful tool was called inside a run. "
             f"{_NOTHING} Give it input that leads to one. Your own threads do not inherit "
             "the run: start them with contextvars.copy_context().run, or use nt.map. If the work "
             "should change nothing, declare it: effects=False (on the command line: --no-effects)."
         )
     if effects and not scenario.effects:
         raise CrashTestRefused(
-            f"{scenario.name} should make no effect, but it made {effects[0].what}. {_NOTHING} "
+            f"{scenario.name} should have no effect, but it made {effects[0].what}. {_NOTHING} "
             "Omit effects=False."
         )

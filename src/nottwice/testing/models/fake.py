@@ -192,7 +192,7 @@ class FakeModels(LoopbackServer):
         asked: so a killed agent gets the same words again. By ``order``, each new question gets the
         next reply, and the very same question the same one: for conversations whose beginning is
         no longer sent, and for replies that say nothing. An agent does not send those back, so by
-        ``turn`` they would be given for ever; UsageError.
+        ``turn`` they would be given forever; UsageError.
         """
         plain = [_plain(turn) for turn in turns]
         if by == "turn":
@@ -264,7 +264,7 @@ def _check_says_something(turn: dict[str, Any], number: int) -> None:
         return
     raise UsageError(
         f"Reply {number} of the script says nothing. An agent does not send such a reply back, so "
-        "its conversation would lack this reply for ever and get it again each time. Nothing was "
+        "its conversation would lack this reply forever and get it again each time. Nothing was "
         "scripted. Give the replies by the order of the questions: will_say(..., by='order')."
     )
 

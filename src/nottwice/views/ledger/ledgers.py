@@ -46,7 +46,7 @@ class LedgerView:
     oldest_seconds: Annotated[float | None, "how long the oldest open review has waited, or null"]
     decided: Annotated[dict[str, int], "how many reviews each person decided in the last 24 hours"]
     holders: Annotated[tuple[HolderView, ...], "the processes that hold runs; see holder"]
-    workers: Annotated[WorkerList, "the workers, also those that wait for work; see workers"]
+    workers: Annotated[WorkerList, "the workers, including those that wait for work; see workers"]
     findings: Annotated[tuple[str, ...], "what waits, and no living process is known for it"]
     now: float
 

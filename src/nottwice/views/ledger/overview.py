@@ -65,16 +65,14 @@ class Overview:
     waiting: Annotated[
         dict[str, int],
         "how many runs wait for a `review`, a `timer`, an `event`, a `child` run; "
-        "`decided`: for being opened again, because their review is decided",
+        "`decided`: to be opened again, because their review is decided",
     ]
     workers: Annotated[dict[str, int], "how many workers are `alive`, `silent` and `dead`"]
     next: Annotated[tuple[str, ...], "commands worth typing now"]
     copied_at: Annotated[
         Timestamp | None, "if the ledger is a copy that is not accounted for: when it was made"
     ]
-    not_told: Annotated[
-        int, "how many notices no one was told of within 7 days, because they were given up"
-    ]
+    not_told: Annotated[int, "how many notices were not delivered within 7 days: every try failed"]
     unreadable: Annotated[
         tuple[str, ...],
         "what is wrong with each file that cannot be read, and with a call in doubt that is not "

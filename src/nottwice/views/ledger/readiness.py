@@ -15,7 +15,7 @@ MOST_COUNTED = 10_000
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
 class ReadyGraph:
-    """The runs of one version of a graph that a worker could take up now."""
+    """The runs of one version of a graph that a worker could pick up now."""
 
     graph: Annotated[str, "name@version"]
     ready: Annotated[int, "how many of its runs are ready"]
@@ -29,8 +29,8 @@ class ReadyRuns:
     ledger: Annotated[str, LEDGER]
     ready: Annotated[
         int,
-        f"how many runs a worker could take up now; counting ends at {MOST_COUNTED} new and "
-        "as many begun ones of each graph",
+        f"how many runs a worker could pick up now; counting ends at {MOST_COUNTED} new and "
+        "as many started ones of each graph",
     ]
     oldest_seconds: Annotated[
         float, "how long the first of them has been ready; 0 if there is none"

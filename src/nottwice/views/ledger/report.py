@@ -37,7 +37,7 @@ class ToolCost:
         float | None, "the median time from the question to a person's decision, or null"
     ]
     waited_seconds: Annotated[
-        float, "how long runs waited for people because of it, in sum; open reviews until now"
+        float, "how long runs waited for people because of it, in total; open reviews until now"
     ]
 
 

@@ -64,7 +64,7 @@ class ToolView:
         float | None, "how long an approval counts, or null for until it is used"
     ]
     repeat: Annotated[str, "whether a model may make the same call again: ask, free or never"]
-    parallel: Annotated[bool, "whether it has no order among the calls of one reply of a model"]
+    parallel: Annotated[bool, "whether its order among the calls of a model reply is free"]
     keep_seconds: Annotated[float | None, "how long its rows are needed, or null"]
     rate: Annotated[str | None, "the name of its rate-limit class, or null"]
     answers: Annotated[

@@ -221,4 +221,4 @@ def _abort_text(store: Store, case: CaseView, children: int) -> str:
     name, done = safe(run_id), store.count_calls(run_id)
     also = f", and so do its {children} child runs" if children else ""
     stay = "1 call of it stays" if done == 1 else f"{done} calls of it stay"
-    return f"Nothing is called. {name} ends for good{also}. {stay} on record; nothing is undone."
+    return f"Nothing is called. {name} ends permanently{also}. {stay} on record; nothing is undone."

@@ -108,9 +108,9 @@ def _read_field(field: FieldView, text: str, what: str) -> Any:
 def _number(kind: str, text: str, what: str) -> int | float:
     found = _parsed(text, what)
     if isinstance(found, bool) or not isinstance(found, int | float):
-        raise UsageError(f"{what} must be a number, and {text[:80]!r} is none. {_NOTHING}")
+        raise UsageError(f"{what} must be a number, not {text[:80]!r}. {_NOTHING}")
     if kind == "integer" and not isinstance(found, int):
-        raise UsageError(f"{what} must be a whole number, and {text[:80]!r} is none. {_NOTHING}")
+        raise UsageError(f"{what} must be a whole number, not {text[:80]!r}. {_NOTHING}")
     return found
 
 

@@ -53,8 +53,8 @@ class ReviewView:
     kind: Annotated[
         ReviewKind,
         "in doubt: did it happen? result: what did it return? drift: may effects stay "
-        "unasked for? question: what is the answer? approval: may the call be made? "
-        "budget: may it take more?",
+        "that the code no longer makes? question: what is the answer? approval: may the call be "
+        "made? budget: may it spend more?",
     ]
     status: Annotated[ReviewStatus, one_of(ReviewStatus)]
     version: Annotated[int, "grows with every change; see --shown-version"]

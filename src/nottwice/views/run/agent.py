@@ -40,7 +40,7 @@ class AgentView:
     value: Annotated[Any, "the answer as data, if the agent declares its type, or null"]
     spent: Annotated[
         dict[str, Any],
-        "what the replies took: `own` and `with_workers`, each with `usd`, "
+        "what the replies cost: `own` and `with_workers`, each with `usd`, "
         "`unanswered_usd` and so on",
     ]
     conversation: Annotated[list[Any], "everything that was said, as plain data, oldest first"]

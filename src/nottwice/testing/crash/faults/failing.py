@@ -83,7 +83,7 @@ class FailingDisk:
     """Calls that concern the ledger's files fail."""
 
     name: str = "io"
-    sentence: str = "every call about the ledger's files failed, once and from then on"
+    sentence: str = "every system call on the ledger's files failed, once and from then on"
     recording: Recording | None = field(default=None)
 
     def why_not(self) -> str | None:
