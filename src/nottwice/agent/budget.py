@@ -1,4 +1,4 @@
-"""How much may a run take, and does its next request to a model still fit (A4)?
+"""How much may a run spend, and does its next request to a model still fit (A4)?
 
 Before a model is asked, the most that the request may cost is reserved, durably. When the model has
 answered, the real cost replaces the reservation. A reservation without an answer stays counted,

@@ -83,8 +83,8 @@ class Figures:
 def count(ledger: Ledger | None = None, *, gauges: bool = False) -> Figures:
     """Count what this process does from now on, in one ledger or in all of them.
 
-    ``gauges``: also show how the ledger is: its open reviews and its runs. Exactly one process
-    should do that for a ledger. ``figures.stop()`` stops counting.
+    ``gauges``: also show the ledger's open reviews and its runs. Exactly one process should do
+    that for a ledger. ``figures.stop()`` stops counting.
     """
     figures = Figures(Gauges(ledger) if gauges and ledger is not None else None)
     if ledger is None:

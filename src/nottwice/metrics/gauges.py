@@ -1,4 +1,4 @@
-"""How is the ledger now, in figures for a dashboard?
+"""What is the state of the ledger, in figures for a dashboard?
 
 They are read from the ledger, so every process that reports them reports the same. Let exactly one
 do it. Promise kept here: P342.
@@ -32,7 +32,7 @@ class Gauges:
         self._read_at, self._known = 0.0, tuple[Measured, ...]()
 
     def read(self) -> tuple[Measured, ...]:
-        """Return how the ledger is now, at most a few seconds old."""
+        """Return the state of the ledger, at most a few seconds old."""
         now = self._ledger.clock.now()
         with self._guard:
             # A clock may be set back.

@@ -1,4 +1,4 @@
-"""A person accounts for a whole copy: its runs continue, also those that already wait (P286)."""
+"""A person accounts for a whole copy: its runs continue, even those that already wait (P286)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do Prometheus and a probe get? How the ledger is, and whether it can be read.
+"""What do Prometheus and a probe get? The state of the ledger, and whether it can be read.
 
 ``/metrics`` needs the right to look, as every page does. ``/healthz`` says nothing about the ledger
 but that it can be read, so every caller may ask. Promise kept here: P343.

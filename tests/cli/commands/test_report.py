@@ -8,7 +8,7 @@ from tests.cli.workplace import Workplace
 def test_the_tool_that_cost_most_is_first(killed: Workplace) -> None:
     result = killed.cli("report", "--since", "24h")
     assert result.exit_code == 0, result.output
-    assert "Last 24h. Runs: 5." in result.stdout
+    assert "Last 24h: 5 runs, " in result.stdout
     lines = result.stdout.splitlines()
     table = [line.split()[:3] for line in lines if line.startswith(("send_email", "refund"))]
     assert ["send_email", "3", "2"] in table

@@ -1,1 +1,1 @@
-"""Workers of an agent: what they are given, what they may take, and what they report."""
+"""Workers of an agent: what they are given, what they may spend, and what they report."""

@@ -1,4 +1,4 @@
-"""What may the workers of an agent take, and what have they taken (A4, A5)?
+"""What may the workers of an agent spend, and what have they spent (A4, A5)?
 
 A boss records its limits before it hands over a task. Every request of a worker is charged to a
 meter of each run above it, up to the topmost, in the commit that reserves it. The store refuses a

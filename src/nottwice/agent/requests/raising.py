@@ -1,4 +1,4 @@
-"""How a person lets a run take more than its budget allows (A4).
+"""How a person lets a run spend more than its budget allows (A4).
 
 The question is a review of its run, and its answer a row like any other, so a raise counts once,
 wherever the run is killed. A worker may reach the limit of a boss. Then the raise that a person

@@ -1,4 +1,4 @@
-"""Tell people what needs them, out of the ledger's outbox: `nottwice notify`."""
+"""Tell people what needs them, from the ledger's outbox: `nottwice notify`."""
 
 from __future__ import annotations
 

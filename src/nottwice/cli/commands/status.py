@@ -1,4 +1,4 @@
-"""How does the ledger stand? The bare `nottwice`."""
+"""What is the state of the ledger? Bare `nottwice`."""
 
 from __future__ import annotations
 

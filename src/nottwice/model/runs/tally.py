@@ -1,4 +1,4 @@
-"""How do all runs of a ledger stand, in figures that a store can count?"""
+"""How many runs of a ledger are in which state, in figures that a store can count?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is the ledger, and who will continue what waits in it? The page about the ledger itself."""
+"""What is the state of the ledger, and who continues what waits in it?"""
 
 from __future__ import annotations
 

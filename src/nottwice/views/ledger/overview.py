@@ -1,4 +1,4 @@
-"""How does the ledger stand, and what should a person do next?
+"""What is the state of the ledger, and what should a person do next?
 
 Promises kept here: P171 (the store counts runs; what needs a person is loaded up to a limit), P410
 (a row that cannot be believed is reported, and hides no other).
