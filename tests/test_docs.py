@@ -168,6 +168,10 @@ def test_lists_and_headings_of_the_page_are_lines_of_their_own(path: str) -> Non
     assert_clean(documents.folded_lines(path, ALL_PAGES[path]))
 
 
+def test_every_page_begins_with_the_question_that_it_answers() -> None:
+    assert_clean(documents.without_a_question(read_tree("docs", suffixes=(".md",))))
+
+
 def test_every_link_leads_to_a_file_and_a_heading() -> None:
     inside = ("docs", "src", "tests", "examples", "bench", "tools")
     paths = [path for folder in inside for path in (ROOT / folder).rglob("*")]
@@ -206,6 +210,15 @@ def test_blocks_are_read_with_place_language_and_directive() -> None:
         Block("a.md", 10, "console", "$ nottwice\n"),
         Block("a.md", 13, "markdown", "```python\nnot ours\n```\n"),
     ]
+
+
+def test_a_page_that_asks_nothing_is_found() -> None:
+    pages = {
+        "a.md": "# A\n\n<!-- Made by a tool. -->\n\nWhat is it? This.\n",
+        "b.md": "# B\n\nThis page is about it.\n\nWhat is it?\n",
+        "c.md": "# C\n",
+    }
+    assert places(documents.without_a_question(pages)) == ["b.md:1", "c.md:1"]
 
 
 def test_a_link_to_a_file_or_heading_that_is_gone_is_found() -> None:

@@ -295,6 +295,14 @@ def folded_lines(page_path: str, page: str) -> Iterator[Finding]:
             )
 
 
+def without_a_question(pages: Tree) -> Iterator[Finding]:
+    """Every page asks, in its first paragraph, the question that it answers."""
+    for path, page in sorted(pages.items()):
+        paragraphs = [part for part in page.split("\n\n") if not part.startswith(("#", "<!--"))]
+        if not paragraphs or "?" not in paragraphs[0]:
+            yield Finding(path, 1, "its first paragraph asks nothing", "Begin with its question")
+
+
 def unkept_citations(page: str, source: Tree) -> Iterator[Finding]:
     """Every promise number that code cites is on the page."""
     promised = {promise.number for promise in promises(page)}
