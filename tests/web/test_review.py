@@ -36,6 +36,9 @@ def test_what_is_known_stands_on_the_page_in_the_order_of_time(visit: Visit, dou
     text = text[text.index("When Who What") :]
     order = ["attempt 1 began; no receipt", "is proven dead", "verify answered: unknown"]
     assert sorted(order, key=text.index) == order
+    # The words of the inside are not shown.
+    assert "nottwice the process of this attempt is proven dead" in text
+    assert "ownership" not in text
 
 
 @nt.tool("unsafe_on_replay", name="review_mail", look="https://mail.example/?q={call.id}&to={to}")

@@ -84,7 +84,7 @@ def test_a_tool_that_needs_no_key_is_shown_with_the_word_that_declared_it(tmp_pa
 @pytest.mark.parametrize(
     ("part", "said"),
     [
-        ("timeline", "opening 1: completed"),
+        ("timeline", "UTC: completed (pid "),
         ("state", '"log": [ "worth 100", "paid", "sent" ]'),
         ("conversation", "This is not a run of an agent."),
         ("events", "It was told nothing."),
@@ -125,3 +125,16 @@ def test_a_child_links_to_its_parent_and_back(visit: Visit) -> None:
     child = re.search(r'href="(/run\?id=parent-1\.[0-9a-f]+)"', markup)
     assert child is not None
     assert 'href="/run?id=parent-1"' in visit.get(child[1]).text
+
+
+def test_the_label_of_a_late_opening_stays_inside_the_picture(workplace: Workplace) -> None:
+    with Ledger(workplace.store, create=False) as ledger:
+        for _ in range(3):
+            with pytest.raises(nt.errors.ReplayUnsafeError), ledger.run("ticket-8"):
+                pass
+        shown = Visit(ledger).get("/run?id=ticket-8").text
+    labels = re.findall(r'<text x="([0-9.]+)"[^>]*>(opening [^<]*)</text>', shown)
+    assert len(labels) >= 4
+    assert all(re.search(r"opening \d+, \d\d:\d\d:\d\d UTC: ", said) for _, said in labels)
+    # The letters of the picture are 7.2 wide.
+    assert all(float(left) + 7.2 * len(html.unescape(said)) <= 1000 for left, said in labels)

@@ -88,6 +88,11 @@ def _age(seconds: float) -> str:
     return age_text(seconds).removesuffix(" ago")
 
 
+def _clock(seconds: float) -> str:
+    """The time of day for a picture, which holds no markup."""
+    return f"{(utc_text(seconds) or '').partition(' ')[2].partition('.')[0]} UTC"
+
+
 def _took(seconds: float | None) -> str:
     if seconds is None:
         return "–"
@@ -122,6 +127,7 @@ def _environment() -> Environment:
         instant=_instant,
         age=_age,
         noun=count_noun,
+        clock=_clock,
         took=_took,
         web_link=web_link,
         quoted=shlex.quote,

@@ -337,5 +337,5 @@ def _proven_dead_since(doubt: Doubt) -> Doing[float]:
     for item in known:
         if item.source == "ownership" and item.attempt_id == row.attempt_id:
             return float(min(item.at, now))
-    doubt.note("ownership", f"holder {row.holder_id[:8]} is proven dead")
+    doubt.note("ownership", "the process of this attempt is proven dead")
     return now

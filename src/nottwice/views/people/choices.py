@@ -130,6 +130,10 @@ def blocks_text(blocks: bool, run: RunView, children: int) -> str:
     return text
 
 
+_OWN_SOURCES = ("engine", "ownership")
+"""The parts of nottwice that record evidence, as the ledger names them."""
+
+
 def _facts(case: CaseView) -> tuple[Fact, ...]:
     """The attempts and the evidence, in the order of time."""
     found: list[Fact] = []
@@ -139,7 +143,8 @@ def _facts(case: CaseView) -> tuple[Fact, ...]:
         found.append(Fact(at=one.started_at, who=one.holder, text=text))
     for item in case.evidence:
         more = "" if item.result is None else f" {shorten(item.result.json)}"
-        found.append(Fact(at=item.at, who=item.source, text=f"{item.text}{more}"))
+        who = "nottwice" if item.source in _OWN_SOURCES else item.source
+        found.append(Fact(at=item.at, who=who, text=f"{item.text}{more}"))
     return tuple(sorted(found, key=lambda fact: fact.at))
 
 
