@@ -2,8 +2,9 @@
 
 For every request it forks a child that becomes `python -c CODE`, `python -m MODULE` or `python
 FILE`: with the words, folder, environment and files of its request, a `__main__` of its own, and
-the end that every interpreter has. What a child cannot have is a start of its own: the options of
-the interpreter, a hash seed, the order of imports. A test of those starts a process.
+the end that every interpreter has, except that it does not free what it found imported (forks.py).
+What a child cannot have is a start of its own: the options of the interpreter, a hash seed, the
+order of imports. A test of those starts a process.
 """
 
 from __future__ import annotations
