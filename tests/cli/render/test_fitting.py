@@ -34,6 +34,21 @@ def test_a_column_without_text_is_left_out() -> None:
     assert list(shown(80, row(about="Refund"))) == ["run", "state", "about", "age"]
 
 
+def test_an_id_that_is_too_long_makes_its_own_line_longer_and_not_the_whole_table() -> None:
+    long = "customer-" + "7" * 100
+    rows = [row("ticket-7", about="Refund"), row(long, about="Refund")]
+    fitted = fit(COLUMNS, rows, width=80, cut=ELASTIC)
+    ((first,), (second,)) = ([*lines_of(cells, fitted)] for cells in _shown_cells(rows, fitted))
+    assert cell_len("".join(first).rstrip()) <= 80
+    assert "".join(second).startswith(f"{long}  waiting  Refund")
+    # Where it fits, the columns are in line as always.
+    assert shown(200, *rows)["run"] == len(long)
+
+
+def _shown_cells(rows: list[list[str]], fitted: list[FittedColumn]) -> list[list[str]]:
+    return [[cells[one.index] for one in fitted] for cells in rows]
+
+
 def test_each_column_gets_what_it_wants_where_there_is_room() -> None:
     assert shown(200, row(graph="g" * 30, about="a" * 90))["about"] == 90
 
@@ -83,10 +98,19 @@ def test_columns_are_spared_one_after_the_other() -> None:
 def test_a_table_fits_or_its_whole_columns_leave_no_room(width: int, rows: list[list[str]]) -> None:
     found = shown(width, *rows)
     taken = sum(found.values()) + GAP * (len(found) - 1)
-    needed = {name: size for name, size in found.items() if name not in ELASTIC}
-    for name, size in needed.items():
-        index = COLUMNS.index(name)
-        assert size == max(cell_len(name), *(cell_len(cells[index]) for cells in rows))
+    whole = {
+        name: max(cell_len(name), *(cell_len(cells[COLUMNS.index(name)]) for cells in rows))
+        for name in found
+        if name not in ELASTIC
+    }
+    if sum(whole.values()) + GAP * (len(whole) - 1) <= width:
+        assert {name: found[name] for name in whole} == whole
+    assert all(found[name] <= size for name, size in whole.items())
+    fitted = fit(COLUMNS, rows, width=width, cut=ELASTIC)
+    for cells in _shown_cells(rows, fitted):
+        for line in lines_of(cells, fitted):
+            for part, cell, one in zip(line, cells, fitted, strict=True):
+                assert COLUMNS[one.index] in ELASTIC or part.startswith(cell + " " * GAP)
     squeezed = all(found[name] <= LEAST for name in ELASTIC & found.keys())
     assert taken <= width or squeezed
 

@@ -65,7 +65,7 @@ def _show(found: CostReport, since: str) -> None:
             shorten(one.tool, 40),
             one.calls,
             one.doubts,
-            one.per_thousand,
+            f"{one.per_thousand:.1f}",
             one.by_verify,
             one.by_person,
             one.open,
@@ -76,8 +76,8 @@ def _show(found: CostReport, since: str) -> None:
     ]
     if rows:
         show_line()
-        names = ("tool", "calls", "doubts", "per 1000", "by verify", "by people", "open")
-        show_table((*names, "median", "waited"), rows)
+        names = ("tool", "calls", "doubts", "per 1000", "verify", "people", "open")
+        show_table((*names, "median", "waited"), rows, spare=("calls",))
     if found.advice:
         show_line()
     for line in found.advice:

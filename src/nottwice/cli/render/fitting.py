@@ -1,8 +1,9 @@
 """Which columns of a table fit a terminal, and how wide is each? Pure: no terminal is needed.
 
 A cell stays on one line unless its column is wrapped. Ids are never cut: the columns with longer
-texts give way, then the columns that the caller can spare. No word is ever broken, because it may
-be an id or a URL.
+texts give way, then the columns that the caller can spare. An id that still leaves no room makes
+its own line longer, and not the whole table. No word is ever broken, because it may be an id or a
+URL.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ class FittedColumn:
     index: int
     width: int
     wraps: bool
+    cuts: bool = True
+    """Whether a longer text is shortened."""
 
 
 def fit(
@@ -55,10 +58,15 @@ def fit(
         if column in wrap
     }
     wanted = {
-        index: max(cell_len(columns[index]), max((cell_len(row[index]) for row in rows), default=0))
+        index: max(cell_len(columns[index]), *(cell_len(row[index]) for row in rows))
         for index in range(len(columns))
         if any(row[index] for row in rows)
     }
+    whole = [index for index in wanted if columns[index] not in {*cut, *wrap}]
+    if sum(wanted[index] + GAP for index in whole) - GAP > width:
+        for index in whole:
+            short = [size for row in rows if 0 < (size := cell_len(row[index])) <= width // 2]
+            wanted[index] = max(cell_len(columns[index]), *short) if short else wanted[index]
     for name in (None, *spare):
         wanted = {index: size for index, size in wanted.items() if columns[index] != name}
         elastic = [index for index in wanted if columns[index] in cut or columns[index] in wrap]
@@ -71,19 +79,24 @@ def fit(
             break
     # If no room can be made for a long word, its own line is longer, and not the whole table.
     sizes = wanted | _share(room, {index: wanted[index] for index in elastic}, smallest)
-    return [FittedColumn(index, size, columns[index] in wrap) for index, size in sizes.items()]
+    return [
+        FittedColumn(index, size, columns[index] in wrap, index in elastic)
+        for index, size in sizes.items()
+    ]
 
 
 def lines_of(cells: Sequence[str], fitted: Sequence[FittedColumn]) -> Iterator[list[str]]:
     """Yield the lines of one row, each with a part for every column, filled up with spaces."""
     stacks = [
-        wrap_words(cell, one.width) if one.wraps else [_cut(cell, one.width)]
+        wrap_words(cell, one.width)
+        if one.wraps
+        else [_cut(cell, one.width) if one.cuts else cell]
         for cell, one in zip(cells, fitted, strict=True)
     ]
     for number in range(max(map(len, stacks), default=0)):
         parts = [stack[number] if number < len(stack) else "" for stack in stacks]
         yield [
-            part + " " * (one.width - cell_len(part) + GAP)
+            part + " " * (max(0, one.width - cell_len(part)) + GAP)
             for part, one in zip(parts, fitted, strict=True)
         ]
 
