@@ -79,11 +79,11 @@ def test_a_changed_row_hides_no_other_review(
         assert f"{3 if is_opened_again else 2} open" in shown
         assert ("tampered 1" in shown) == is_opened_again
         assert "to='b-1'" in shown
-        assert ("stores_mail, whose row is not believed" in shown) == (row == "call")
+        assert ("stores_mail, whose row cannot be trusted" in shown) == (row == "call")
         for path in ("/runs", "/ledger", "/report", "/behind?figure=doubts", "/metrics"):
             assert visit.get(path).status_code == 200, path
         assert ("audit --verify" in visit.text("/ledger")) == (row == "call")
         # The row itself is still not acted on.
         review = next(one for one in ledger.store.open_reviews() if one.kind.value == "in doubt")
         answer = visit.client.get(f"/review/{review.review_id}")
-        assert (answer.status_code, "not believed" in answer.text) == (500, True)
+        assert (answer.status_code, "cannot be trusted" in answer.text) == (500, True)

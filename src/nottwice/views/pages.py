@@ -145,5 +145,5 @@ def _kind(store: Store, review_id: str) -> str:
     try:
         review = store.load_review(review_id)
     except LedgerCorrupt:
-        return "not believed: "
+        return "cannot be trusted: "
     return "" if review is None else f"{review.kind.value}: "

@@ -1,8 +1,8 @@
 """Who is looking, and what may they do?
 
-``nottwice serve`` prints a link with a token, which becomes a cookie. A second link only allows to
-look. Behind a proxy that authenticates people, the proxy sends the token and the name. Promise kept
-here: P320.
+``nottwice serve`` prints a link with a token, which becomes a cookie. A second link is only for
+looking. Behind a proxy that authenticates people, the proxy sends the token and the name. Promises
+kept here: P320, P413.
 """
 
 from __future__ import annotations

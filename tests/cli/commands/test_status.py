@@ -165,10 +165,10 @@ def test_a_row_that_is_not_believed_is_reported_and_hides_nothing(
         other.commit()
     shown = place.cli()
     assert shown.exit_code == 3
-    assert "in doubt    not counted: a row is not believed" in shown.stdout
+    assert "in doubt    not counted: a row cannot be trusted" in shown.stdout
     suggested = [line.strip() for line in shown.stdout.splitlines() if "  nottwice" in line]
     assert suggested[0].startswith("nottwice audit --verify")
     assert len(suggested) == 3
     assert "status_mail(to='b-1')" in shown.stdout
     assert place.json("reviews")["open"] == 2
-    assert "1 run with rows that are not believed" in place.cli("report").stdout
+    assert "1 run with rows that cannot be trusted" in place.cli("report").stdout

@@ -50,7 +50,7 @@ def _show(found: CostReport, since: str) -> None:
     show_line(f"Last {safe(since)}: {', '.join(counted)}.")
     if done.not_believed:
         show_line(
-            f"{count_noun(done.not_believed, 'run')} with rows that are not believed, whose calls "
+            f"{count_noun(done.not_believed, 'run')} with rows that cannot be trusted, whose calls "
             "are not counted: nottwice audit --verify"
         )
     saved = [count_noun(done.receipts, "call")]

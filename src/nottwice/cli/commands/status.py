@@ -50,7 +50,7 @@ def _show(overview: Overview) -> None:
 
 def _doubts_text(number: int | None) -> str:
     if number is None:
-        return "not counted: a row is not believed"
+        return "not counted: a row cannot be trusted"
     return f"{number} {'call' if number == 1 else 'calls'}" if number else "nothing"
 
 

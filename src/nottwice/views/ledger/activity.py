@@ -59,7 +59,7 @@ class Activity:
     killed: Annotated[int, "how many openings ended because their process died"]
     is_complete: Annotated[bool, "false if there was more than was read"]
     not_believed: Annotated[
-        int, "how many runs have calls that are not believed and not counted; see audit --verify"
+        int, "how many runs have calls that cannot be trusted, and are not counted: audit --verify"
     ]
     by_tool: Annotated[
         tuple[ToolActivity, ...], "the same for each tool, by name; see tool activity"

@@ -1,7 +1,8 @@
 """What is the state of the ledger, and what should a person do next?
 
 Promises kept here: P171 (the store counts runs; what needs a person is loaded up to a limit), P410
-(a row that cannot be believed is reported, and hides no other).
+(a row that cannot be trusted is reported, and hides no other), P412 (the most dangerous review is
+suggested first).
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Overview:
     ]
     calls_in_doubt: Annotated[
         int | None,
-        "how many calls may or may not have taken effect; null if a row of theirs is not believed",
+        "how many calls may or may not have taken effect; null if a row cannot be trusted",
     ]
     waiting: Annotated[
         dict[str, int],
@@ -142,7 +143,7 @@ def look_over(ledger: Ledger, commands: CommandLine | None = None) -> Overview:
 
 
 def _count_doubts(store: Store) -> tuple[int | None, tuple[str, ...]]:
-    """How many calls are in doubt; or None, and why a row of theirs is not believed."""
+    """How many calls are in doubt; or None, and why one of their rows cannot be trusted."""
     try:
         return len(store.calls_in_doubt()), ()
     except LedgerCorrupt as error:
@@ -151,7 +152,7 @@ def _count_doubts(store: Store) -> tuple[int | None, tuple[str, ...]]:
 
 def _verifying(commands: CommandLine | None) -> Hint:
     line = commands or CommandLine()
-    why = "a row of a call in doubt is not believed: this lists everything that does not fit"
+    why = "a row of a call in doubt cannot be trusted: this lists everything that does not fit"
     return Hint(line.command("audit --verify"), why)
 
 

@@ -82,7 +82,7 @@ class LeftRun:
     """A run that its process left in the middle. A doubt in it has no review yet."""
 
     run_id: Annotated[str, "the run"]
-    in_doubt: Annotated[int | None, "how many of its calls are in doubt; null: not believed"]
+    in_doubt: Annotated[int | None, "how many of its calls are in doubt; null: cannot be trusted"]
     text: Annotated[str, "who opens it again, or that no process will"]
     command: Annotated[str | None, "what a person can type, or null"]
 

@@ -188,7 +188,7 @@ def review_view(store: Store, review: Review, tools: ToolTexts | None = None) ->
     except LedgerCorrupt:
         return replace(
             _review_view(review, None, tools),
-            subject=f"{review.identity.tool_name}, whose row is not believed",
+            subject=f"{review.identity.tool_name}, whose row cannot be trusted",
             summary=NOT_BELIEVED,
         )
 
