@@ -26,7 +26,8 @@ MOST_SECONDS = 600.0
 """The longest countdown. Redis delivers again what a worker keeps for longer than its visibility
 timeout, an hour by default."""
 MARGIN_SECONDS = 1.0
-"""How long before Celery ends a task nottwice stops waiting, to say when to come back."""
+"""How long before Celery ends a task nottwice stops waiting, to say when to come back. Half of a
+limit that is shorter than twice this."""
 _REDELIVERED = {
     "acks_late": True,
     "reject_on_worker_lost": True,
@@ -155,5 +156,6 @@ def _time_left(task: Any) -> str | None:
     known = [float(limit) for limit in limits if limit]
     if not known:
         return None
-    left = max(MARGIN_SECONDS, min(known) - MARGIN_SECONDS)
+    limit = min(known)
+    left = max(limit - MARGIN_SECONDS, limit / 2)
     return f"{round(left * 1000)}ms"

@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from celery import Celery
 
 import nottwice as nt
+from nottwice.celery.tasks import _time_left
 from tests.hosts.inside.celery_program import FOLDERS, made
 from tests.hosts.inside.effects import lines, looks, plan_death, wait_for
 from tests.hosts.inside.servers import database, free_port, is_listening
@@ -289,6 +291,21 @@ def test_a_wait_ends_before_the_limit_of_its_task(tmp_path: Path, name: str, lim
         with nt.Reviews(store_of(tmp_path)) as reviews:
             assert reviews.open() == []
     assert shop.done == ["a"]
+
+
+LIMITS: dict[str, tuple[dict[str, float], str | None]] = {
+    "none": ({}, None),
+    "hard": ({"time_limit": 10}, "9000ms"),
+    "both": ({"time_limit": 10, "soft_time_limit": 5}, "4000ms"),
+    "short": ({"time_limit": 1}, "500ms"),
+}
+
+
+@pytest.mark.parametrize("case", LIMITS)
+def test_a_wait_may_last_until_a_moment_before_the_limit(case: str) -> None:
+    """P304. Also a limit of a second leaves time to say when to come back."""
+    limits, left = LIMITS[case]
+    assert _time_left(Celery("shop").task(**limits)(lines)) == left
 
 
 def test_a_task_that_is_revoked_while_it_asks_verify_leaves_nothing_to_decide(
