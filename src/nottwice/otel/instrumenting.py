@@ -65,8 +65,8 @@ def instrument(
     one = None if ledger is None else ledger_of(ledger, create=True)
     if gauges and one is None:
         raise UsageError(
-            "gauges=True reports the state of a ledger, and none is named. Nothing was changed. "
-            "Name it: nottwice.otel.instrument(ledger, gauges=True)"
+            "gauges=True reports the state of a ledger, and no ledger is named. Nothing was "
+            "changed. Name it: nottwice.otel.instrument(ledger, gauges=True)"
         )
     asked = (
         ("spans", spans, tracer_provider),
