@@ -91,8 +91,10 @@ class Server:
 
     def end(self) -> None:
         """Stop it and remove everything."""
-        with contextlib.suppress(subprocess.CalledProcessError):
-            self.stop("immediate")
+        if (self._server.pgdata / "postmaster.pid").exists():
+            # It may stop meanwhile.
+            with contextlib.suppress(subprocess.CalledProcessError):
+                self.stop("immediate")
         shutil.rmtree(self.folder, ignore_errors=True)
         assert self._watch.stdin is not None
         self._watch.stdin.close()
