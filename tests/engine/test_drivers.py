@@ -8,6 +8,8 @@ import threading
 import pytest
 
 import nottwice as nt
+from nottwice.engine.asks import Apart, Doing, Pause
+from nottwice.engine.drivers import drive_async
 from nottwice.model.call import CallStatus
 from nottwice.model.review import ReviewStatus
 from nottwice.model.run import RunStatus
@@ -241,3 +243,21 @@ def test_a_sync_tool_that_returns_a_coroutine_has_done_nothing(host: Host) -> No
             send("ann")
     assert ran == []
     assert [row.status for row in host.calls] == [CallStatus.FAILED]
+
+
+def test_what_ends_a_loop_is_not_raised_again_while_the_loop_ends_its_tasks(host: Host) -> None:
+    """asyncio raises an interrupt or an exit once, and then lets all tasks end. Raised by a task
+    that waits for the one that was interrupted, it would cut short how the others end."""
+
+    def interrupted() -> Doing[None]:
+        yield Pause(0.0)
+        raise SystemExit
+
+    def waits() -> Doing[None]:
+        yield Apart(interrupted())
+
+    runner = asyncio.Runner()
+    with host.process() as ledger:
+        with pytest.raises(SystemExit):
+            runner.run(drive_async(waits(), ledger.host))
+        runner.close()

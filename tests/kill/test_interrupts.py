@@ -47,19 +47,18 @@ async def work_async(store: str) -> str:
 
 def in_loop(store: str) -> str:
     """The work in a loop of its own, which ends as asyncio.run ends one after an interrupt."""
-    loop = asyncio.new_event_loop()
-    try:
-        task = loop.create_task(work_async(store))
-        return loop.run_until_complete(task)
-    finally:
-        sys.settrace(None)
-        left = asyncio.all_tasks(loop)
-        for task in left:
-            task.cancel()
-        if left:
-            _, pending = loop.run_until_complete(asyncio.wait(left, timeout=20))
-            assert not pending, "a task waits for ever"
-        loop.close()
+    with contextlib.closing(asyncio.new_event_loop()) as loop:
+        try:
+            task = loop.create_task(work_async(store))
+            return loop.run_until_complete(task)
+        finally:
+            sys.settrace(None)
+            left = asyncio.all_tasks(loop)
+            for task in left:
+                task.cancel()
+            if left:
+                _, pending = loop.run_until_complete(asyncio.wait(left, timeout=20))
+                assert not pending, "a task waits for ever"
 
 
 @functools.cache

@@ -319,6 +319,17 @@ ENGINE: tuple[Mutant, ...] = (
         why="A result would be lost that another commit was to write.",
     ),
     Mutant(
+        name="an interrupt is raised again while a loop ends its tasks",
+        file="engine/drivers.py",
+        old="        if task.done() and isinstance(error_of(task), Exception):\n",
+        new="        if task.done() and error_of(task) is not None:\n",
+        tests=(
+            "tests/engine/test_drivers.py"
+            "::test_what_ends_a_loop_is_not_raised_again_while_the_loop_ends_its_tasks",
+        ),
+        why="Other tasks of the loop could not release their runs.",
+    ),
+    Mutant(
         name="a forked child commits as its parent",
         file="engine/session.py",
         old=(

@@ -401,7 +401,8 @@ async def _apart(ask: Apart, host: Host) -> Any:
         await asyncio.wait([task])
     except asyncio.CancelledError:
         await asyncio.wait([task], timeout=DRAIN_SECONDS)
-        if task.done() and error_of(task) is not None:
+        # An interrupt is not raised again: it has ended the event loop, which now ends its tasks.
+        if task.done() and isinstance(error_of(task), Exception):
             _cancel_later()
             return task.result()
         raise
