@@ -141,7 +141,7 @@ class World(LoopbackServer):
         return _read_journal(self.folder / "verifications.jsonl", WorldVerification, tool)
 
     def wait_until_count(
-        self, count: int, tool: str | None = None, *, timeout_seconds: float = 10.0
+        self, count: int, tool: str | None = None, *, timeout_seconds: float = 60.0
     ) -> None:
         """Wait until the log contains this many effects, for effects that are applied later."""
         give_up_at = time.monotonic() + timeout_seconds

@@ -123,7 +123,7 @@ def test_a_read_sees_what_was_asked_for_before_it_and_nothing_after_it(is_async:
 
 
 def test_reads_of_one_reply_run_at_the_same_time(is_async: bool) -> None:
-    meeting = threading.Barrier(3, timeout=5)
+    meeting = threading.Barrier(3, timeout=60)
 
     @nt.tool("pure", name="meet")
     def meet(who: str) -> str:
@@ -136,7 +136,7 @@ def test_reads_of_one_reply_run_at_the_same_time(is_async: bool) -> None:
 
 
 def test_effects_that_say_parallel_run_at_the_same_time(is_async: bool) -> None:
-    meeting = threading.Barrier(3, timeout=5)
+    meeting = threading.Barrier(3, timeout=60)
 
     @nt.tool("unsafe_on_replay", name="meet", parallel=True)
     def meet(who: str) -> str:
@@ -290,7 +290,7 @@ def test_killed_at_any_commit_the_effects_of_one_reply_keep_their_order() -> Non
 
 
 def test_workers_run_together_and_other_effects_before_or_after_them() -> None:
-    meeting = threading.Barrier(2, timeout=5)
+    meeting = threading.Barrier(2, timeout=60)
     done: list[str] = []
 
     @nt.tool("unsafe_on_replay", name="note")
