@@ -20,7 +20,8 @@ class OwnStore(StoreConformance):
     """Real processes find it by this file."""
 
     def open_store(self, place: Path, now: float) -> Store:
-        return FolderStore(place / "ledger", now=now)
+        store: Store = FolderStore(place / "ledger", now=now)
+        return store
 
 
 if __name__ == "__main__":

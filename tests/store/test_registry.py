@@ -6,7 +6,6 @@ The package is a real one: a folder on the path with its metadata, as pip leaves
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -37,7 +36,7 @@ def install(site: Path, *, names: str = "folder = folder_ledger:open_folder") ->
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: folder-ledger\nVersion: 1.0\n")
     (metadata / "entry_points.txt").write_text(f"[{registry.GROUP}]\n{names}\n")
-    shutil.copy(own_store.__file__, site / "folder_ledger.py")
+    (site / "folder_ledger.py").write_text(own_store.CODE)
 
 
 def run(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
