@@ -50,6 +50,12 @@ def rooms(names: set[str]) -> set[str]:
     return {name.split(".")[1] for name in names if name.startswith("nottwice.")}
 
 
+def test_a_sync_program_loads_no_event_loop(tmp_path: Path) -> None:
+    """P226."""
+    found = loaded(tmp_path, PROGRAM.replace("{more}", ""))
+    assert not found & {"asyncio", "ssl", "socket", "subprocess"}
+
+
 def test_pydantic_is_loaded_by_the_first_value_that_needs_it(tmp_path: Path) -> None:
     without = loaded(tmp_path, PROGRAM.replace("{more}", ""))
     assert not without & {"pydantic", "pydantic_core", "typing_extensions"}
@@ -65,6 +71,7 @@ def test_a_command_that_shows_a_run_without_an_agent_loads_no_agent(
     found = loaded(tmp_path, COMMAND, *words, "--store", "agent.db")
     assert not rooms(found) & {"agent", "policy", "recipes", "testing", "worker"}
     assert not found & {"pydantic", "rich", "nottwice.graphs.state", "importlib.metadata"}
+    assert not found & {"asyncio", "ssl", "socket", "subprocess"}
 
 
 def test_help_loads_neither_the_engine_nor_a_store(tmp_path: Path) -> None:

@@ -19,5 +19,5 @@ def test_without_langgraph_the_error_says_what_to_install(monkeypatch: pytest.Mo
 
 def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Missing'"):
-        nottwice.langchain.Missing  # noqa: B018
+        nottwice.langchain.Missing  # type: ignore[attr-defined]  # noqa: B018
     assert "NottwiceSaver" in dir(nottwice.langchain)

@@ -14,8 +14,8 @@ import pytest
 
 import nottwice as nt
 from nottwice.agent.providers.scripted import scripted
+from nottwice.lazy import running_loop
 from nottwice.store.postgres.store import PostgresStore
-from nottwice.store.soon import running_loop
 from nottwice.store.statements import Parameters
 from tests.postgres import server
 from tests.postgres.server import Server

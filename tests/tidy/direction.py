@@ -1,6 +1,6 @@
 """Do imports point one way? From the outer rooms to the inner ones, never back, never around.
 
-    durations <- errors <- model <- store <- engine <- events, notify <- guard <- graphs
+    durations, lazy <- errors <- model <- store <- engine <- events, notify <- guard <- graphs
            <- versions, reviews, agent, policy, recipes, worker, hosts <- views, adapters <- metrics
            <- langchain, mcp, temporal, dbos, restate, celery, otel, testing, cli, web
 
@@ -19,7 +19,7 @@ from tests.tidy.source import PACKAGE, Finding, Tree, modules, room_of
 
 HOSTS = ("temporal", "dbos", "restate", "celery")
 TIERS = (
-    ("durations",),
+    ("durations", "lazy"),
     ("errors",),
     ("model",),
     ("store",),
@@ -43,7 +43,7 @@ ALLOWED_NEIGHBOURS = {("cli", "mcp"), ("cli", "testing"), ("cli", "web"), ("__ma
 TERMINALS = ("argparse", "click", "jinja2", "rich", "starlette", "typer")
 
 # Rooms that someone must be able to trust by reading them and Python's own documentation.
-STANDARD_LIBRARY_ONLY = ("durations", "errors", "model", "store", "engine")
+STANDARD_LIBRARY_ONLY = ("durations", "lazy", "errors", "model", "store", "engine")
 # A store that needs a driver says so here; the SQLite, memory and JSON file stores do not.
 STORES_WITH_A_DRIVER = ("store/postgres",)
 

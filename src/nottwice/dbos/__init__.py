@@ -6,29 +6,15 @@ Importing nottwice imports none of this.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from nottwice import lazy
 
 if TYPE_CHECKING:
     from nottwice.dbos.steps import step
+else:
+    __getattr__, __dir__ = lazy.names(
+        __name__, {"step": "nottwice.dbos.steps"}, needs={"dbos": "DBOS"}
+    )
 
 __all__ = ["step"]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        from nottwice.dbos import steps
-    except ImportError as error:
-        if (error.name or "").partition(".")[0] != "dbos":
-            raise
-        raise ImportError(
-            f"nottwice.dbos.{name} needs DBOS, which is not installed. Install it: "
-            "pip install 'nottwice[dbos]'",
-            name=error.name,
-        ) from error
-    return getattr(steps, name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])

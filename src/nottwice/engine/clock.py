@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import time
 from collections.abc import Callable
 from typing import Protocol
 
+from nottwice import lazy
 from nottwice.engine.later import Later
 
 _later = Later(time.monotonic)
@@ -44,7 +44,7 @@ class SystemClock:
         time.sleep(seconds)
 
     async def pause_async(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
+        await lazy.asyncio.sleep(seconds)
 
     def random_unit(self) -> float:
         return random.random()

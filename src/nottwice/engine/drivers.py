@@ -7,7 +7,6 @@ that cannot be stopped keeps its process alive.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import contextvars
 import dataclasses
@@ -20,6 +19,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from functools import partial
 from typing import Any, TypeVar, assert_never
 
+from nottwice import lazy
 from nottwice.engine import bodies, events, hooks
 from nottwice.engine.asks import (
     Apart,
@@ -46,7 +46,7 @@ from nottwice.model.tool import Tool
 from nottwice.store.soon import awaitable
 
 T = TypeVar("T")
-_apart_tasks: set[asyncio.Future[Any]] = set()
+_apart_tasks: set[lazy.asyncio.Future[Any]] = set()
 """What is done to its end. An event loop does not keep its tasks alive."""
 
 
@@ -105,7 +105,7 @@ class UsualDriver:
             case Verify() | Rule():
                 return hooks.ask(_hook_of(ask), ask.limit_seconds)
             case CanInvoke():
-                return not _is_async(ask.tool) or not loop_is_running()
+                return not _is_async(ask.tool) or lazy.running_loop() is None
             case Pause():
                 return host.clock.pause(ask.seconds)
             case Join():
@@ -126,7 +126,7 @@ class UsualDriver:
                 soon = host.store.commit_soon(ask.commit)
                 try:
                     await awaitable(soon)
-                except asyncio.CancelledError:
+                except lazy.asyncio.CancelledError:
                     # The engine may have to undo it, so it must not become durable after that.
                     await _until_over(soon)
                     raise
@@ -153,8 +153,8 @@ class UsualDriver:
                 return await host.clock.pause_async(ask.seconds)
             case Join():
                 assert ask.in_flight.over is not None
-                over = asyncio.wrap_future(ask.in_flight.over)
-                done, _ = await asyncio.wait([over], timeout=ask.seconds)
+                over = lazy.asyncio.wrap_future(ask.in_flight.over)
+                done, _ = await lazy.asyncio.wait([over], timeout=ask.seconds)
                 return bool(done)
             case Visit():
                 return await _visit_async(ask)
@@ -174,7 +174,7 @@ def _fire(fire: Fire) -> Invoked:
     call: Callable[[], Any] = partial(tool.function, *fire.args, **fire.kwargs)
     if tool.is_async:
         awaited = call
-        call = lambda: asyncio.run(_coroutine(awaited()))  # noqa: E731
+        call = lambda: lazy.asyncio.run(_coroutine(awaited()))  # noqa: E731
     if tool.time_limit_seconds is None:
         return _invoke(call, fire.in_flight)
     return _limited(call, fire.in_flight, tool.time_limit_seconds, fire.late)
@@ -233,8 +233,8 @@ async def _await(
     call: Callable[[], Any], in_flight: InFlight | None, limit_seconds: float | None
 ) -> Invoked:
     """The only place that invokes an async tool."""
-    limit = None if limit_seconds is None else asyncio.timeout(limit_seconds)
-    task = asyncio.current_task()
+    limit = None if limit_seconds is None else lazy.asyncio.timeout(limit_seconds)
+    task = lazy.asyncio.current_task()
     assert task is not None
     cancelled_before = task.cancelling()
     with _Being(in_flight) as being:
@@ -247,7 +247,7 @@ async def _await(
             expired = limit is not None and limit.expired()
             # A body may turn its cancellation into another error, so the type proves nothing.
             cancelled = task.cancelling() > cancelled_before
-            stopped = expired or cancelled or isinstance(error, asyncio.CancelledError)
+            stopped = expired or cancelled or isinstance(error, lazy.asyncio.CancelledError)
             being.stopped = stopped
             return Invoked(error=error, stopped=stopped)
 
@@ -289,14 +289,14 @@ async def _in_thread(function: Callable[..., Invoked], *args: Any) -> Invoked:
     A thread cannot be cancelled, so a cancellation is raised only once the outcome is known.
     """
     # This is a future and not a task, so a shutdown that cancels all tasks does not find it.
-    thread = asyncio.get_running_loop().run_in_executor(
+    thread = lazy.asyncio.get_running_loop().run_in_executor(
         None, contextvars.copy_context().run, function, *args
     )
     interrupt: BaseException | None = None
     while not thread.done():
         try:
-            await asyncio.wait([thread])
-        except asyncio.CancelledError as error:
+            await lazy.asyncio.wait([thread])
+        except lazy.asyncio.CancelledError as error:
             interrupt = error
     return dataclasses.replace(thread.result(), interrupt=interrupt)
 
@@ -328,14 +328,6 @@ def _is_async(tool: Tool) -> bool:
     return tool.is_async or inspect.iscoroutinefunction(tool.verify)
 
 
-def loop_is_running() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
-
-
 def _join(ask: Join) -> bool:
     assert ask.in_flight.over is not None
     try:
@@ -352,13 +344,13 @@ def _visit(ask: Visit) -> Invoked:
     """The only place that runs a sync node."""
     call: Callable[[], Any] = lambda: ask.function(ask.argument)  # noqa: E731
     if ask.is_async:
-        if loop_is_running():
+        if lazy.running_loop() is not None:
             raise UsageError(
                 "The graph has async nodes and was started with run() inside an event loop. "
                 "Nothing happened. Use: await graph.arun(...)"
             )
         awaited = call
-        call = lambda: asyncio.run(_coroutine(awaited()))  # noqa: E731
+        call = lambda: lazy.asyncio.run(_coroutine(awaited()))  # noqa: E731
     with bodies.NodeBody(ask.scope) as body:
         try:
             return Invoked(value=call(), invoked=True)
@@ -370,7 +362,7 @@ def _visit(ask: Visit) -> Invoked:
 async def _visit_async(ask: Visit) -> Invoked:
     if not ask.is_async:
         # If the waiter is cancelled, the node runs on without it, and can make no call any more.
-        return await asyncio.get_running_loop().run_in_executor(
+        return await lazy.asyncio.get_running_loop().run_in_executor(
             None, contextvars.copy_context().run, _visit, ask
         )
     with bodies.NodeBody(ask.scope) as body:
@@ -383,10 +375,10 @@ async def _visit_async(ask: Visit) -> Invoked:
 
 async def _until_over(commit: Future[None]) -> None:
     """Wait for a commit whose waiter was cancelled, even if it is cancelled again."""
-    over = asyncio.wrap_future(commit)
+    over = lazy.asyncio.wrap_future(commit)
     while not over.done():
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.wait([over], timeout=DRAIN_SECONDS)
+        with contextlib.suppress(lazy.asyncio.CancelledError):
+            await lazy.asyncio.wait([over], timeout=DRAIN_SECONDS)
             break
     if over.done():
         # An error that was never looked at would be logged.
@@ -394,13 +386,13 @@ async def _until_over(commit: Future[None]) -> None:
 
 
 async def _apart(ask: Apart, host: Host) -> Any:
-    task = asyncio.ensure_future(drive_async(ask.doing, host))
+    task = lazy.asyncio.ensure_future(drive_async(ask.doing, host))
     _apart_tasks.add(task)
     task.add_done_callback(_forget)
     try:
-        await asyncio.wait([task])
-    except asyncio.CancelledError:
-        await asyncio.wait([task], timeout=DRAIN_SECONDS)
+        await lazy.asyncio.wait([task])
+    except lazy.asyncio.CancelledError:
+        await lazy.asyncio.wait([task], timeout=DRAIN_SECONDS)
         # An interrupt is not raised again: it has ended the event loop, which now ends its tasks.
         if task.done() and isinstance(error_of(task), Exception):
             _cancel_later()
@@ -409,7 +401,7 @@ async def _apart(ask: Apart, host: Host) -> Any:
     return task.result()
 
 
-def _forget(task: asyncio.Future[Any]) -> None:
+def _forget(task: lazy.asyncio.Future[Any]) -> None:
     _apart_tasks.discard(task)
     # An error that was never looked at would be logged.
     error_of(task)
@@ -417,7 +409,7 @@ def _forget(task: asyncio.Future[Any]) -> None:
 
 def _cancel_later() -> None:
     """Deliver a cancellation again, at the next await: first comes what else has happened."""
-    task = asyncio.current_task()
+    task = lazy.asyncio.current_task()
     assert task is not None
     task.uncancel()
     task.cancel()
@@ -432,32 +424,32 @@ def _together(ask: Together, host: Host) -> list[Invoked]:
 
 
 async def _together_async(ask: Together, host: Host) -> list[Invoked]:
-    tasks = [asyncio.ensure_future(drive_async(doing, host)) for doing in ask.doings]
+    tasks = [lazy.asyncio.ensure_future(drive_async(doing, host)) for doing in ask.doings]
     await until_all_ended(tasks)
     return [ended_task(task) for task in tasks]
 
 
-async def until_all_ended(tasks: Sequence[asyncio.Future[Any]]) -> None:
+async def until_all_ended(tasks: Sequence[lazy.asyncio.Future[Any]]) -> None:
     """Wait for tasks. If cancelled, they start nothing new; what they have sent stays sent."""
     try:
         if tasks:
-            await asyncio.wait(tasks)
-    except asyncio.CancelledError:
+            await lazy.asyncio.wait(tasks)
+    except lazy.asyncio.CancelledError:
         for task in tasks:
             task.cancel()
-        await asyncio.wait(tasks)
+        await lazy.asyncio.wait(tasks)
         for task in tasks:
             # An error that was never looked at would be logged.
             error_of(task)
         raise
 
 
-def error_of(task: asyncio.Future[Any]) -> BaseException | None:
+def error_of(task: lazy.asyncio.Future[Any]) -> BaseException | None:
     """How a task that is over failed; None if it did not."""
-    return asyncio.CancelledError() if task.cancelled() else task.exception()
+    return lazy.asyncio.CancelledError() if task.cancelled() else task.exception()
 
 
-def ended_task(task: asyncio.Future[Any]) -> Invoked:
+def ended_task(task: lazy.asyncio.Future[Any]) -> Invoked:
     """How a task ended that is over."""
     return _ended(error_of(task), task.result)
 

@@ -8,14 +8,15 @@ Promise kept here: P210.
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import inspect
 import logging
+import sys
 import threading
 from collections.abc import Callable, Collection, Iterator
 from typing import Literal
 
+from nottwice import lazy
 from nottwice.errors import UsageError
 from nottwice.model import values
 from nottwice.model.call import CallRow, CallStatus
@@ -244,9 +245,6 @@ class CommitEnded(Event):
 Listener = Callable[[Event], None]
 listeners: tuple[_Listening, ...] = ()
 """If this is empty, no event is built. Every call reads it, so it is not a function."""
-FAILURES = (Exception, asyncio.CancelledError)
-"""What a listener or a log handler raises by mistake. It awaits nothing, so it was not cancelled. A
-signal may raise ``KeyboardInterrupt`` or ``SystemExit`` in it, and these end the program."""
 _guard = threading.Lock()
 _silent: contextvars.ContextVar[bool] = contextvars.ContextVar("nottwice_silent", default=False)
 _IN_MEMORY = ":memory:"
@@ -308,6 +306,16 @@ def any_wants(kind: type[Event]) -> bool:
     return any(one.kinds is None or issubclass(kind, one.kinds) for one in listeners)
 
 
+def failures() -> tuple[type[BaseException], ...]:
+    """What a listener or a log handler raises by mistake.
+
+    It awaits nothing, so it was not cancelled. A signal may raise ``KeyboardInterrupt`` or
+    ``SystemExit`` in it, and these end the program.
+    """
+    is_loaded = "asyncio" in sys.modules
+    return (Exception, lazy.asyncio.CancelledError) if is_loaded else (Exception,)
+
+
 def silence_here() -> None:
     """Report nothing from this context, because what happens in it is only simulated."""
     _silent.set(True)
@@ -322,7 +330,7 @@ def tell(event: Event, store: Store) -> None:
             continue
         try:
             one.listener(event)
-        except FAILURES:
+        except failures():
             log.exception("a listener failed with %s", type(event).__name__)
 
 

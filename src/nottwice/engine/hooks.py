@@ -6,7 +6,6 @@ that is cancelled leaves it immediately (P304), and what it says later is droppe
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import threading
 import types
@@ -15,6 +14,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
 
+from nottwice import lazy
 from nottwice.engine.asks import Invoked
 from nottwice.engine.session import current_attempt
 from nottwice.errors import Permanent
@@ -43,14 +43,14 @@ def ask(hook: Hook, limit_seconds: float) -> Invoked:
 
 async def ask_async(hook: Hook, limit_seconds: float) -> Invoked:
     """Do the same in an event loop, which awaits an async hook itself."""
-    said: asyncio.Future[Invoked]
+    said: lazy.asyncio.Future[Invoked]
     if hook.is_async:
         # In its own task, because a hook may take its time to end after it was cancelled.
-        said = asyncio.ensure_future(_awaited(hook))
+        said = lazy.asyncio.ensure_future(_awaited(hook))
     else:
-        said = asyncio.wrap_future(_asked(hook))
+        said = lazy.asyncio.wrap_future(_asked(hook))
     try:
-        done, _ = await asyncio.wait([said], timeout=limit_seconds)
+        done, _ = await lazy.asyncio.wait([said], timeout=limit_seconds)
     except BaseException:
         said.cancel()
         raise
@@ -58,7 +58,7 @@ async def ask_async(hook: Hook, limit_seconds: float) -> Invoked:
         said.cancel()
         return Invoked(still_running=True)
     outcome = said.result()
-    if hook.is_async and isinstance(outcome.error, asyncio.CancelledError):
+    if hook.is_async and isinstance(outcome.error, lazy.asyncio.CancelledError):
         # The event loop is ending, so this is no answer.
         raise outcome.error
     return outcome
@@ -81,7 +81,7 @@ def _asked(hook: Hook) -> Future[Invoked]:
 def _said(hook: Hook) -> Invoked:
     current_attempt.set(None)
     try:
-        value = asyncio.run(_coroutine(hook.function())) if hook.is_async else hook.function()
+        value = lazy.asyncio.run(_coroutine(hook.function())) if hook.is_async else hook.function()
     except BaseException as error:
         return Invoked(error=error)
     if isinstance(value, types.CoroutineType):

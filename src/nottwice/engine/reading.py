@@ -7,13 +7,13 @@ and a tool may wait for what is read. Promise kept here: P127.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from nottwice import lazy
 from nottwice.store.interface import Store
 
 # This many reads may wait for one database without blocking reads from another.
@@ -34,7 +34,7 @@ os.register_at_fork(after_in_child=_forget_after_fork)
 
 async def read_in_thread(query: Callable[[Store], Any], store: Store) -> Any:
     """Run the query in a thread. If the waiter is cancelled, the read ends on its own."""
-    return await asyncio.get_running_loop().run_in_executor(_threads(), query, store)
+    return await lazy.asyncio.get_running_loop().run_in_executor(_threads(), query, store)
 
 
 def _threads() -> ThreadPoolExecutor:

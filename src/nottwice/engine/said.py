@@ -41,7 +41,7 @@ def _call_handlers(record: logging.LogRecord) -> None:
     """Pass a record to the handlers. If one raises, the error is printed, as logging does it."""
     try:
         type(log).callHandlers(log, record)
-    except events.FAILURES:
+    except events.failures():
         logging.Handler().handleError(record)
 
 

@@ -13,7 +13,7 @@ from nottwice.engine import ownership
 from nottwice.engine.advance import Advanced, GraphCode, NodeCode, conduct
 from nottwice.engine.asks import Doing, Pause, Read
 from nottwice.engine.driven import give_back
-from nottwice.engine.drivers import drive, drive_async, loop_is_running
+from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.host import Host
 from nottwice.engine.opening import Opening
 from nottwice.errors import (
@@ -29,6 +29,7 @@ from nottwice.graphs.readiness import can_go_on, is_ready
 from nottwice.graphs.recorded import recorded_definition
 from nottwice.graphs.state import StateType
 from nottwice.graphs.undeployed import version_mismatch
+from nottwice.lazy import running_loop
 from nottwice.model import values
 from nottwice.model.call import check_id
 from nottwice.model.data.records import frozen_record
@@ -99,7 +100,7 @@ async def arun(graph: Runnable, opening: Opening) -> Outcome[Any]:
 
 def check_no_loop(graph: Runnable, instead: str) -> None:
     """Refuse async nodes where they cannot be awaited, before anything has happened."""
-    if loop_is_running() and any(code.is_async for code in graph.code.values()):
+    if running_loop() is not None and any(code.is_async for code in graph.code.values()):
         raise UsageError(
             f"Graph {graph.name!r} has async nodes and was run without await inside an event loop. "
             f"Nothing happened. Use: {instead}"

@@ -6,7 +6,6 @@ protects, so that other decorators and frameworks take it as they took the origi
 
 from __future__ import annotations
 
-import asyncio
 import difflib
 import functools
 import inspect
@@ -25,6 +24,7 @@ from typing import (
     overload,
 )
 
+from nottwice import lazy
 from nottwice.engine.calls.dispatch import perform
 from nottwice.engine.calls.in_flight import InFlight
 from nottwice.engine.calls.requests import Receipt, Request
@@ -419,12 +419,12 @@ async def call_async(request: Request) -> Receipt[Any]:
     """Make one call in its own task: cancelling a waiter cancels nothing else."""
     parent = current_attempt.get()
     session = request.scope.session
-    loop = asyncio.get_running_loop()
+    loop = lazy.asyncio.get_running_loop()
     task = loop.create_task(drive_async(perform(request, parent), session.host))
     session.in_flight.keep(task)
-    over: asyncio.Future[None] = loop.create_future()
+    over: lazy.asyncio.Future[None] = loop.create_future()
 
-    def end(task: asyncio.Future[Receipt[Any]]) -> None:
+    def end(task: lazy.asyncio.Future[Receipt[Any]]) -> None:
         # One callback instead of asyncio.shield and a second one, because this runs in every call.
         session.in_flight.drop(task)
         if not over.done():
@@ -437,7 +437,7 @@ async def call_async(request: Request) -> Receipt[Any]:
     try:
         await over
         return task.result()
-    except asyncio.CancelledError:
+    except lazy.asyncio.CancelledError:
         if not task.done():
             if _may_have_begun(session.in_flight.find(request.identity)):
                 task.add_done_callback(_log_unseen_error)
@@ -447,7 +447,7 @@ async def call_async(request: Request) -> Receipt[Any]:
         raise
 
 
-def _log_unseen_error(task: asyncio.Future[Receipt[Any]]) -> None:
+def _log_unseen_error(task: lazy.asyncio.Future[Receipt[Any]]) -> None:
     """Log the error of a call that has no waiter left."""
     if not task.cancelled() and task.exception() is not None:
         log.warning("a call whose waiter was cancelled ended with: %r", str(task.exception()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import logging
 import os
@@ -12,10 +11,11 @@ from concurrent.futures import wait
 from types import TracebackType
 from typing import ParamSpec, TypeVar
 
+from nottwice import lazy
 from nottwice.engine import bodies, events, ownership
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.calls.in_flight import DRAIN_SECONDS
-from nottwice.engine.drivers import drive, drive_async, loop_is_running
+from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.hiding import classify
 from nottwice.engine.host import Host
 from nottwice.engine.opening import Opening
@@ -36,7 +36,7 @@ from nottwice.model.saving.cadence import AT_EFFECTS, Cadence
 P = ParamSpec("P")
 R = TypeVar("R")
 log = logging.getLogger("nottwice")
-_claims: set[asyncio.Future[Session]] = set()
+_claims: set[lazy.asyncio.Future[Session]] = set()
 """Claims in progress, kept here because an event loop does not keep its tasks alive."""
 
 
@@ -112,7 +112,7 @@ class Run:
             return
         futures = [one.over for one in session.in_flight.under_way() if one.over is not None]
         try:
-            if futures and not loop_is_running():
+            if futures and lazy.running_loop() is None:
                 wait(futures, timeout=DRAIN_SECONDS)
         finally:
             # A second Ctrl-C ends the waiting, but the run is still released.
@@ -137,14 +137,14 @@ class Run:
         if session is None:
             return
         # In its own task, so that a block that is cancelled while it drains still releases the run.
-        leaving = asyncio.ensure_future(_leave_async(session, error))
+        leaving = lazy.asyncio.ensure_future(_leave_async(session, error))
         session.in_flight.keep(leaving)
         leaving.add_done_callback(session.in_flight.drop)
-        await asyncio.shield(leaving)
+        await lazy.asyncio.shield(leaving)
 
     async def _claim_async(self) -> Session:
         """Claim the run in its own task, so that cancelling a waiter cancels no reconciliation."""
-        claiming = asyncio.ensure_future(
+        claiming = lazy.asyncio.ensure_future(
             drive_async(ownership.claim(self._opening), self._opening.host)
         )
         for task in [one for one in _claims if one.get_loop().is_closed()]:
@@ -153,8 +153,8 @@ class Run:
         _claims.add(claiming)
         claiming.add_done_callback(_claims.discard)
         try:
-            return await asyncio.shield(claiming)
-        except asyncio.CancelledError:
+            return await lazy.asyncio.shield(claiming)
+        except lazy.asyncio.CancelledError:
             claiming.add_done_callback(_release_unwanted)
             raise
 
@@ -240,12 +240,12 @@ class Run:
 async def _leave_async(session: Session, error: BaseException | None) -> None:
     futures = [one.over for one in session.in_flight.under_way() if one.over is not None]
     if futures:
-        waiting = [asyncio.wrap_future(future) for future in futures]
-        await asyncio.wait(waiting, timeout=DRAIN_SECONDS)
+        waiting = [lazy.asyncio.wrap_future(future) for future in futures]
+        await lazy.asyncio.wait(waiting, timeout=DRAIN_SECONDS)
     await drive_async(ownership.leave(session, error, _failure(error, session)), session.host)
 
 
-def _release_unwanted(claiming: asyncio.Future[Session]) -> None:
+def _release_unwanted(claiming: lazy.asyncio.Future[Session]) -> None:
     """Release a run that has no waiter left, so that another process can claim it."""
     if claiming.cancelled() or claiming.exception() is not None:
         return

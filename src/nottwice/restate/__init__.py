@@ -7,29 +7,15 @@ this.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from nottwice import lazy
 
 if TYPE_CHECKING:
     from nottwice.restate.steps import run
+else:
+    __getattr__, __dir__ = lazy.names(
+        __name__, {"run": "nottwice.restate.steps"}, needs={"restate": "Restate's SDK"}
+    )
 
 __all__ = ["run"]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        from nottwice.restate import steps
-    except ImportError as error:
-        if (error.name or "").partition(".")[0] != "restate":
-            raise
-        raise ImportError(
-            f"nottwice.restate.{name} needs Restate's SDK, which is not installed. Install it: "
-            "pip install 'nottwice[restate]'",
-            name=error.name,
-        ) from error
-    return getattr(steps, name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])

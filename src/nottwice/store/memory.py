@@ -7,7 +7,6 @@ the first one, once closed, plays a dead holder.
 from __future__ import annotations
 
 import os
-import socket
 import uuid
 from collections.abc import Collection
 from operator import attrgetter
@@ -32,7 +31,7 @@ class MemoryStore(StoreBase):
         self.data = data or MemoryData()
         self._holder = HolderRecord(
             holder_id=uuid.uuid4().hex,
-            host=socket.gethostname(),
+            host=os.uname().nodename,
             machine_id="",
             boot_id="",
             pid_namespace="",

@@ -15,15 +15,18 @@ with the thread that commits the next batch, with twice as many thread switches 
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 from nottwice.errors import CommitUnknown
 from nottwice.store.interface import Commit, CommitMany
 from nottwice.store.soon import Soon, wake
+
+if TYPE_CHECKING:
+    import asyncio
 
 MOST_IN_A_BATCH = 256
 WOKEN_AT_ONCE = 2

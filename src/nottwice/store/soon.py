@@ -7,12 +7,13 @@ interpreter's lock.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import threading
 from collections.abc import Awaitable, Generator, Iterable
 from concurrent.futures import Future
 from typing import Any
+
+from nottwice import lazy
 
 
 class Soon(Future[None]):
@@ -24,7 +25,7 @@ class Soon(Future[None]):
     """
 
     def __init__(self) -> None:
-        self.loop = running_loop()
+        self.loop = lazy.running_loop()
         self._waiter = None if self.loop is None else self.loop.create_future()
         self._guard = threading.RLock()
         self._asked_by_threads = False
@@ -72,12 +73,12 @@ class Soon(Future[None]):
 
 def awaitable(future: Future[None]) -> Awaitable[None]:
     """What an event loop awaits for the outcome of a commit, whichever store makes it."""
-    return future if isinstance(future, Soon) else asyncio.wrap_future(future)
+    return future if isinstance(future, Soon) else lazy.asyncio.wrap_future(future)
 
 
 def wake(told: Iterable[Soon]) -> None:
     """Wake every event loop that waits for any of these, once each."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[Soon]] = {}
+    by_loop: dict[lazy.asyncio.AbstractEventLoop, list[Soon]] = {}
     for soon in told:
         if soon.loop is not None:
             by_loop.setdefault(soon.loop, []).append(soon)
@@ -87,14 +88,6 @@ def wake(told: Iterable[Soon]) -> None:
             loop.call_soon_threadsafe(_resume_all, its_own)
             # Twice, because an interrupt during the first callback would lose it.
             loop.call_soon_threadsafe(_resume_all, its_own)
-
-
-def running_loop() -> asyncio.AbstractEventLoop | None:
-    """The running event loop of the calling code, if there is one."""
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
 
 
 def _resume_all(told: list[Soon]) -> None:

@@ -7,29 +7,15 @@ nottwice imports none of this.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from nottwice import lazy
 
 if TYPE_CHECKING:
     from nottwice.temporal.plugin import Plugin
+else:
+    __getattr__, __dir__ = lazy.names(
+        __name__, {"Plugin": "nottwice.temporal.plugin"}, needs={"temporalio": "Temporal's SDK"}
+    )
 
 __all__ = ["Plugin"]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        from nottwice.temporal import plugin
-    except ImportError as error:
-        if (error.name or "").partition(".")[0] != "temporalio":
-            raise
-        raise ImportError(
-            f"nottwice.temporal.{name} needs Temporal's SDK, which is not installed. Install it: "
-            "pip install 'nottwice[temporal]'",
-            name=error.name,
-        ) from error
-    return getattr(plugin, name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nottwice.errors import NotInRun, SelfWait
 from nottwice.model.call import Call, CallIdentity, CallRow, call_from_row
 from nottwice.model.sealing.secrets import Known
+
+if TYPE_CHECKING:
+    import asyncio
 
 DRAIN_SECONDS = 60.0
 """How long leaving a run waits for what is in flight."""

@@ -13,10 +13,10 @@ held. Promise kept here: P137.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable, Iterator
 
+from nottwice import lazy
 from nottwice.engine.asks import Doing, Pause
 from nottwice.engine.session import Scope, Session, was_left
 from nottwice.model.call import CallIdentity, CallRow
@@ -75,10 +75,10 @@ def _others_may_ask(session: Session) -> bool:
     for thread in threading.enumerate():
         if thread is not here and not thread.name.startswith(_OWN_THREADS):
             return True
-    try:
-        tasks = asyncio.all_tasks()
-    except RuntimeError:
+    loop = lazy.running_loop()
+    if loop is None:
         return False
+    tasks = lazy.asyncio.all_tasks(loop)
     # Each call is a separate task, and another task awaits this one.
     calls = session.in_flight.tasks
     waiters = [task for task in tasks if task not in calls]

@@ -7,7 +7,6 @@ seconds later, unless something attaches again meanwhile.
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import enum
 import logging
@@ -15,6 +14,7 @@ import os
 import threading
 from concurrent.futures import Future
 
+from nottwice import lazy
 from nottwice.engine import ownership
 from nottwice.engine.asks import Doing, Read
 from nottwice.engine.drivers import drive, drive_async
@@ -41,7 +41,7 @@ class Joined:
 
     session: Session
 
-    def __init__(self, key: tuple[str, str], loop: asyncio.AbstractEventLoop | None) -> None:
+    def __init__(self, key: tuple[str, str], loop: lazy.asyncio.AbstractEventLoop | None) -> None:
         self.key = key
         self.state = _State.OPENING
         self.parts = 0
@@ -100,7 +100,7 @@ class Joined:
 
 _joined: dict[tuple[str, str], Joined] = {}
 _guard = threading.Lock()
-_claims: set[asyncio.Future[None]] = set()
+_claims: set[lazy.asyncio.Future[None]] = set()
 """Claims in progress, kept here because an event loop does not keep its tasks alive."""
 
 
@@ -131,10 +131,10 @@ async def join_async(opening: Opening) -> Joined:
     """Do the same without blocking the event loop."""
     holder = await drive_async(_holder(), opening.host)
     while True:
-        loop = asyncio.get_running_loop()
+        loop = lazy.asyncio.get_running_loop()
         joined, wait_for = _enter((holder.holder_id, opening.run_id), loop)
         if wait_for is not None:
-            await asyncio.shield(asyncio.wrap_future(wait_for))
+            await lazy.asyncio.shield(lazy.asyncio.wrap_future(wait_for))
         elif joined.state is _State.OPEN:
             return joined
         else:
@@ -160,7 +160,7 @@ def _holder() -> Doing[HolderRecord]:
 
 
 def _enter(
-    key: tuple[str, str], loop: asyncio.AbstractEventLoop | None
+    key: tuple[str, str], loop: lazy.asyncio.AbstractEventLoop | None
 ) -> tuple[Joined, Future[None] | None]:
     """Return the shared run, and what to wait for before looking again.
 
@@ -179,15 +179,15 @@ def _enter(
 
 async def _claim_async(joined: Joined, opening: Opening) -> None:
     """Claim the run in its own task, so that cancelling one part takes the run from no other."""
-    claiming = asyncio.ensure_future(_claimed(joined, opening))
+    claiming = lazy.asyncio.ensure_future(_claimed(joined, opening))
     for task in [one for one in _claims if one.get_loop().is_closed()]:
         # An interrupt closed its loop, so its done callback will never run.
         _claims.discard(task)
     _claims.add(claiming)
     claiming.add_done_callback(_claims.discard)
     try:
-        await asyncio.shield(claiming)
-    except asyncio.CancelledError:
+        await lazy.asyncio.shield(claiming)
+    except lazy.asyncio.CancelledError:
         claiming.add_done_callback(lambda task: _detach_if_claimed(joined, task))
         raise
 
@@ -200,7 +200,7 @@ async def _claimed(joined: Joined, opening: Opening) -> None:
         raise
 
 
-def _detach_if_claimed(joined: Joined, task: asyncio.Future[None]) -> None:
+def _detach_if_claimed(joined: Joined, task: lazy.asyncio.Future[None]) -> None:
     """Detach for a part that was cancelled while it waited for its claim."""
     if not task.cancelled() and task.exception() is None:
         joined.detach()
@@ -208,11 +208,8 @@ def _detach_if_claimed(joined: Joined, task: asyncio.Future[None]) -> None:
 
 def _check_not_stuck(joined: Joined, opening: Opening) -> None:
     """Refuse to block the event loop that the claim needs."""
-    try:
-        here = asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    if joined.loop is here and joined.state is _State.OPENING:
+    here = lazy.running_loop()
+    if here is not None and joined.loop is here and joined.state is _State.OPENING:
         raise RunBusy(
             f"Run {opening.run_id!r} is being opened in this event loop, which a sync attach would "
             "block forever. Nothing was done. Attach with: async with ledger.attach(...)",

@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import socket
 import threading
 import uuid
 from collections.abc import Callable
@@ -175,7 +174,7 @@ def describe_this_process(now: float) -> HolderRecord:
     """A new holder: this process, with what proves that it is alive or dead."""
     return HolderRecord(
         holder_id=uuid.uuid4().hex,
-        host=socket.gethostname(),
+        host=os.uname().nodename,
         machine_id=process_table.read_text("/etc/machine-id"),
         boot_id=process_table.boot_id(),
         pid_namespace=process_table.pid_namespace(),

@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import subprocess
 import sys
 from collections import deque
 from collections.abc import Sequence
@@ -85,6 +84,9 @@ def _look_again(path: Path, acknowledged: Acknowledged) -> str:
         return "This process has committed nothing. Start it again."
     if not path.exists():
         return "The ledger no longer exists. Put it back, or restore it from a backup."
+    # Imported here: no other process needs it, and it takes long to load.
+    import subprocess
+
     words = [sys.executable, "-P", "-m", "nottwice.store.sqlite.compare", os.fspath(path)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     try:
