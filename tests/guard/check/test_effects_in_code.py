@@ -247,6 +247,115 @@ async def node(state):
 """,
 }
 
+# Ways in which an effect gets out of sight without anybody meaning it.
+EFFECTS |= {
+    "decorators": """
+def traced(function):
+    @functools.wraps(function)
+    def inner(*args):
+        httpx.post("https://trace.example")  # !
+        return function(*args)
+    return inner
+@functools.cache
+def rate(currency):
+    return client.post("https://bank.example")  # !
+@traced
+@functools.lru_cache
+def charge(order_id):
+    requests.post("https://bank.example")  # !
+@traced
+def node(state):
+    rate("EUR"); charge(1)
+    os.system("make")  # !
+""",
+    "context managers": """
+import contextlib
+class Session:
+    def __enter__(self):
+        self.open()
+        return self
+    def open(self): httpx.post("https://bank.example")  # !
+    def __exit__(self, *raised): httpx.delete("https://bank.example")  # !
+@contextlib.contextmanager
+def connected():
+    with httpx.Client() as one:
+        yield one
+async def node(state):
+    with Session(): pass
+    with connected() as two:
+        two.post("https://bank.example")  # !
+    with contextlib.ExitStack() as stack:
+        three = stack.enter_context(httpx.Client())
+        three.post("https://bank.example")  # !
+    async with contextlib.AsyncExitStack() as stack:
+        four = await stack.enter_async_context(httpx.AsyncClient())
+        await four.post("https://bank.example")  # !
+    with contextlib.closing(requests.Session()) as five:
+        five.post("https://bank.example")  # !
+""",
+    "what a function returns": """
+def make():
+    return httpx.Client(timeout=3)
+class Bank:
+    @functools.cached_property
+    def web(self): return make()
+    @property
+    def session(self): return requests.Session()
+    def client(self): return self.web
+    def charge(self):
+        self.web.post("https://bank.example")  # !
+        self.session.post("https://bank.example")  # !
+        self.client().put("https://bank.example")  # !
+def sender():
+    def send(url): httpx.post(url)  # !
+    return send
+def node(state):
+    make().post("https://bank.example")  # !
+    Bank().charge()
+    sender()("https://bank.example")
+    open_one = lambda: httpx.Client()
+    open_one().patch("https://bank.example")  # !
+""",
+    "functions in other hands": """
+def one(order_id): httpx.post("https://bank.example")  # !
+def two(order_id): httpx.put("https://bank.example")  # !
+def three(order_id): httpx.patch("https://bank.example")  # !
+def four(order_id): httpx.delete("https://bank.example")  # !
+def five(order_id): requests.post("https://bank.example")  # !
+ACTIONS = {"one": one, "more": functools.partial(two)}
+CLIENTS = {"bank": client}
+def node(state, charge=three):
+    ACTIONS[state["kind"]](1)
+    charge(1)
+    for each in (four, print):
+        each(1)
+    first, second = five, 1
+    first(second)
+    CLIENTS["bank"].post("https://bank.example")  # !
+    getattr(httpx, "post")("https://bank.example")  # !
+""",
+    "objects that are called": """
+class Bank:
+    def __init__(self): self.web = httpx.Client()
+    def __call__(self, order_id): self.charge(order_id)
+    def charge(self, order_id): self.web.post("https://bank.example")  # !
+class Savings(Bank):
+    def charge(self, order_id): super().charge(order_id)
+class Pay:
+    def __call__(self, state): self.pay()
+    def pay(self):
+        bank(1); charge(1)
+        Path("a").write_text("a")  # !
+bank, charge = Bank(), Savings().charge
+node = Pay()
+""",
+    "descriptors of the system": """
+def node(state):
+    os.close(os.open("a", os.O_RDONLY))
+    os.open("a", os.O_WRONLY | os.O_CREAT)  # !
+""",
+}
+
 HARMLESS = {
     "reads": """
 def node(state, path: Path):
@@ -304,6 +413,28 @@ def node(state):
     bank = Bank()
     bank.balance  # nottwice: no effect, the bank only answers
     return bank.name
+""",
+    "functions that are named, waived or declared": """
+def charge(order_id): httpx.post("https://bank.example")
+class Session:
+    def __enter__(self): httpx.post("https://bank.example")
+    def __exit__(self, *raised): pass
+TOOLS = {"refund": refund}
+def node(state):
+    each = charge  # nottwice: no effect, it is only named
+    with Session():  # nottwice: no effect, a login
+        pass
+    TOOLS["refund"](1); getattr(refund, "again")("a")(1)
+""",
+    "functions that return one another": """
+def one(n): return two(n) if n else three(n)
+def two(n):
+    if n: return one(n)
+    if n > 1: return three(n)
+    return two(n - 1)
+def three(n): return one(n) or two(n) or three(n)
+def node(state):
+    one(1).post("a"); two(1).post("a"); three(1).post("a")
 """,
     "recursion": """
 def one(n): return two(n)

@@ -2,8 +2,8 @@
 
 Names are looked up as Python would: in the function, around it, in its module. A local variable
 means what is assigned to it, a parameter its annotation, and a call what it returns: so ``client``
-is ``httpx.Client`` after ``with httpx.Client() as client:``. What is only known at run time (an
-item of a dict, a parameter without annotation) has no meaning here, and nottwice does not guess.
+is ``httpx.Client`` after ``with httpx.Client() as client:``. What is only known at run time (a
+parameter without annotation, a name put together) has no meaning here, and nottwice does not guess.
 """
 
 from __future__ import annotations
@@ -31,6 +31,11 @@ from nottwice.model.tools.waiver import Waivers, read_waivers
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _MOST_HOPS = 40
+_HOPS_INTO_A_FUNCTION = 10
+"""How far looking for what a function returns counts: functions may call each other in a circle."""
+_MOST_RETURNS = 3
+_PASSES_ON = {"enter_context", "enter_async_context", "closing", "aclosing", "nullcontext"}
+"""Calls that enter what they are given."""
 _SAME_MODULE = {
     "posix": "os",
     "nt": "os",
@@ -116,8 +121,10 @@ class Frame:
                 return self._name(name)
             case ast.Attribute(value=base, attr=name):
                 return self._attribute(self.meaning(base), name)
-            case ast.Call(func=function):
-                return self._made_by(self.meaning(function))
+            case ast.Call():
+                return self._called(node)
+            case ast.Subscript(value=base, slice=key):
+                return _item(self.meaning(base), key)
             case ast.Await(value=inner) | ast.NamedExpr(value=inner):
                 return self.meaning(inner)
             case ast.BinOp(left=left, op=ast.Div(), right=right):
@@ -141,6 +148,22 @@ class Frame:
             case _:
                 return None
 
+    def _called(self, call: ast.Call) -> Meaning | None:
+        match call:
+            case ast.Call(func=ast.Name(id="getattr"), args=[base, ast.Constant(str(name)), *_]):
+                return self._attribute(self.meaning(base), name)
+            case ast.Call(func=ast.Name(id="super"), args=[]) if self.owner is not None:
+                above = self.owner.__mro__[1]
+                return Meaning(origin_of(above), above, is_made=True)
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[entered]) if (
+                name in _PASSES_ON
+            ):
+                return self.meaning(entered)
+            case ast.Call(func=ast.Attribute(value=base) as function):
+                return self._made_by(self.meaning(function), class_of(self.meaning(base)))
+            case _:
+                return self._made_by(self.meaning(call.func))
+
     def _name(self, name: str) -> Meaning | None:
         if isinstance(self.node, ast.Module) and name in self.names:
             return meaning_of(self.names[name])
@@ -159,8 +182,9 @@ class Frame:
         if base.value is MISSING:
             return Meaning(f"{base.origin}.{name}")
         value = static_attribute(base.value, name)
-        if isinstance(value, property):
-            return self._made_by(Meaning(f"{base.origin}.{name}", value.fget))
+        if isinstance(value, property | functools.cached_property):
+            getter = value.fget if isinstance(value, property) else value.func
+            return self._made_by(Meaning(f"{base.origin}.{name}", getter), class_of(base))
         if value is MISSING or value is None or inspect.isdatadescriptor(value):
             return _field(base, name) or Meaning(f"{base.origin}.{name}")
         found = meaning_of(value)
@@ -170,12 +194,14 @@ class Frame:
             return Meaning(f"{base.origin}.{name}", value)
         return found
 
-    def _made_by(self, called: Meaning | None) -> Meaning | None:
+    def _made_by(self, called: Meaning | None, owner: type | None = None) -> Meaning | None:
         if called is None:
             return None
         if called.local is not None:
             function, around = called.local
-            return None if isinstance(function, ast.Lambda) else around._annotated(function.returns)
+            if not isinstance(function, ast.Lambda) and function.returns is not None:
+                return around._annotated(function.returns)
+            return self._returned(Frame(around.source, function, around.names, outer=around))
         if isinstance(called.value, type):
             return Meaning(called.origin, called.value, is_made=not called.is_made)
         function_ = find_function(called.value) if callable(called.value) else None
@@ -186,7 +212,22 @@ class Frame:
             found = _evaluated(returns, function_.__globals__)
             if found is not None:
                 return found
+        if returns is None and function_ is not None and is_part_of_program(function_.__module__):
+            found = self._returned(frame_of(function_, owner=owner))
+            if found is not None:
+                return found
         return Meaning(called.origin)
+
+    def _returned(self, function: Frame | None) -> Meaning | None:
+        """Return what a function without annotation returns, or yields to a ``with`` block."""
+        if function is None:
+            return None
+        function.hops = self.hops + _HOPS_INTO_A_FUNCTION
+        if isinstance(function.node, ast.Lambda):
+            return function.meaning(function.node.body)
+        ends = [each for each in _inside(function.node) if isinstance(each, ast.Return | ast.Yield)]
+        meanings = (function.meaning(each.value) for each in ends[:_MOST_RETURNS])
+        return next(filter(None, meanings), None)
 
     def _annotated(self, annotation: ast.expr | None) -> Meaning | None:
         """Return an instance of the first class that an annotation names."""
@@ -224,6 +265,30 @@ def frame_of(function: FunctionType, *, owner: type | None = None) -> Frame | No
     return Frame(source, node, names, outer=around, owner=owner)
 
 
+def class_of(found: Meaning | None) -> type | None:
+    """Return the class that something is an instance of, or the class itself."""
+    if found is None or found.value is MISSING or isinstance(found.value, ModuleType):
+        return None
+    return found.value if isinstance(found.value, type) else type(found.value)
+
+
+def held_by(container: Any) -> list[Any]:
+    """Return what a list, tuple or dict holds; nothing for anything else, which may run code."""
+    if type(container) is dict:
+        return list(container.values())
+    return list(container) if type(container) in (list, tuple) else []
+
+
+def _item(container: Meaning | None, key: ast.expr) -> Meaning | None:
+    """Return an item of an existing container: the one under a constant key, else the first."""
+    held = MISSING if container is None else container.value
+    named = key.value if isinstance(key, ast.Constant) else None
+    if type(held) is dict and type(named) in (str, int) and named in held:
+        return meaning_of(held[named])
+    values = held_by(held)
+    return meaning_of(values[0]) if values else None
+
+
 def meaning_of(value: Any) -> Meaning:
     """Return the meaning of an existing object."""
     if isinstance(value, functools.partial):
@@ -253,6 +318,13 @@ def _assignments(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
             yield each.arg, each
         for rest in filter(None, (arguments.vararg, arguments.kwarg)):
             yield rest.arg, ast.Pass()
+        names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
+        names = names[len(names) - len(arguments.defaults) :]
+        names += [each.arg for each in arguments.kwonlyargs]
+        for name, default in zip(names, (*arguments.defaults, *arguments.kw_defaults), strict=True):
+            # A constant says what is usual, and not what a parameter is.
+            if not isinstance(default, ast.Constant | None):
+                yield name, default
     for inner in _inside(node):
         match inner:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):

@@ -28,7 +28,7 @@ _SQL = frozenset(
     "copy_expert copy_from copy_records_to_table fetchval fetchrow fetch".split()
 )
 _OS = (
-    "remove unlink rename renames replace rmdir removedirs link symlink truncate chmod chown "
+    "open remove unlink rename renames replace rmdir removedirs link symlink truncate chmod chown "
     "kill killpg"
 )
 
@@ -169,6 +169,8 @@ def _changes(name: str) -> bool:
 
 def _only_reads(package: str, name: str, call: ast.Call, told: Told) -> bool:
     if name == "open":
+        if package == "os":
+            return all(each not in ast.unparse(call) for each in ("O_WRONLY", "O_RDWR"))
         place = 0 if package == "pathlib" else 1
         mode = _argument(call, place, "mode")
         return mode is None or (_is_text(mode) and not set(_text(mode)) & set("wax+"))

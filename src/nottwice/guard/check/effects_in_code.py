@@ -3,27 +3,35 @@
 A forgotten decorator is silent: the code works, and a resumed run repeats the effect. So nottwice
 reads what a node, a hook of an agent or a block under ``nt.run`` calls, and what that calls in
 turn, as long as it belongs to the user's program. A tool's body is not read: its declaration covers
-it. What source cannot show, such as a client from a dict, is left to `engine/watch.py`.
+it. What source cannot show, such as a client of a plugin, is left to `engine/watch.py`.
 Promises kept here: P165, P166.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from types import FunctionType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
-from nottwice.guard.check.code_meaning import Frame, FunctionNode, Meaning, frame_of, read_source
+from nottwice.guard.check.code_meaning import (
+    Frame,
+    FunctionNode,
+    Meaning,
+    class_of,
+    frame_of,
+    held_by,
+    read_source,
+)
 from nottwice.guard.check.effect_table import effect_of, telling_effect
 from nottwice.guard.check.references import (
     MISSING,
-    find_function,
+    functions_behind,
     is_part_of_program,
     static_attribute,
 )
@@ -35,6 +43,7 @@ BARE = "runs the body of a tool past its ledger"
 _OWN = "nottwice"
 # Functions passed to these are recorded, or become tools.
 _TAKES_CARE = {"tool", "recorded"}
+_FUNCTIONS = (FunctionType, MethodType, functools.partial, staticmethod, classmethod)
 
 
 @frozen_record(frozen=True, slots=True)
@@ -190,12 +199,15 @@ class _Reading:
             home = str(around.names.get("__name__", ""))
             self._waiting.append(_Task(around, list(body), start.label, home, (), start.label))
             return
-        function = find_function(start.function) if start.function is not None else None
-        frame = None if function is None else frame_of(function)
-        if function is None or frame is None:
+        functions = functions_behind(start.function)
+        home = _home(functions[-1]) if functions else ""
+        own = [each for each in functions if is_part_of_program(_home(each), home=home)]
+        owner = _owner_of(Meaning("", start.function), None)
+        frames = [frame_of(each, owner=owner) for each in own or functions]
+        if not frames or frames[-1] is None:
             self.report.unread.append(start.label)
-        else:
-            self._later(_Task(frame, [], start.label, _home(function), (), start.label))
+        for frame in filter(None, frames):
+            self._later(_Task(frame, [], start.label, home, (), start.label))
 
     def read_all(self) -> None:
         while self._waiting:
@@ -242,12 +254,39 @@ class _Reading:
             elif not isinstance(node, ast.Call) or self._look_at(task, node):
                 if isinstance(node, ast.Attribute):
                     self._follow_property(task, node)
+                if isinstance(node, ast.Name | ast.Attribute):
+                    self._follow_named(task, node)
+                if isinstance(node, ast.withitem):
+                    self._follow_entered(task, node.context_expr)
                 waiting.extend(ast.iter_child_nodes(node))
+
+    def _follow_named(self, task: _Task, node: ast.Name | ast.Attribute) -> None:
+        """Queue the user's functions that a name means or holds: they are probably called."""
+        found = task.frame.meaning(node)
+        base = task.frame.meaning(node.value) if isinstance(node, ast.Attribute) else None
+        waived = task.frame.source.waivers.cover(node.lineno, node.end_lineno or node.lineno)
+        if found is None or waived or _tool_in(base) is not None:
+            return
+        for value in (found.value, *held_by(found.value)):
+            if isinstance(value, _FUNCTIONS) and _tool_in(Meaning("", value)) is None:
+                self._follow(task, node, Meaning("", value), base)
+
+    def _follow_entered(self, task: _Task, node: ast.expr) -> None:
+        """Queue the user's own code that entering and leaving a ``with`` block runs."""
+        entered = task.frame.meaning(node)
+        kind = class_of(entered)
+        waived = task.frame.source.waivers.cover(node.lineno, node.end_lineno or node.lineno)
+        if entered is None or kind is None or waived:
+            return
+        for name in ("__enter__", "__exit__", "__aenter__", "__aexit__"):
+            function = static_attribute(kind, name)
+            if isinstance(function, FunctionType):
+                self._follow(task, node, Meaning("", function), entered)
 
     def _follow_property(self, task: _Task, node: ast.Attribute) -> None:
         """Queue the user's own code that reading, setting or deleting an attribute runs."""
         base = task.frame.meaning(node.value)
-        owner = None if base is None else _class_of(base)
+        owner = class_of(base)
         last = node.end_lineno or node.lineno
         if owner is None or task.frame.source.waivers.cover(node.lineno, last):
             return
@@ -300,11 +339,8 @@ class _Reading:
                 self._later(replace(task, frame=inside, chain=chain))
             return True
         functions = list(self._own_functions(called, task.home))
-        owner = None if base is None else _class_of(base)
-        if isinstance(called.value, type):
-            owner = called.value
         for own in functions:
-            frame = frame_of(own, owner=owner)
+            frame = frame_of(own, owner=_owner_of(called, base))
             if frame is not None:
                 self._later(replace(task, frame=frame, chain=chain))
         return bool(functions)
@@ -318,9 +354,9 @@ class _Reading:
         for value in values:
             if value is MISSING or isinstance(value, ModuleType) or not _may_be_called(value):
                 continue
-            function = find_function(value)
-            if function is not None and is_part_of_program(_home(function), home=home):
-                yield function
+            for function in functions_behind(value):
+                if is_part_of_program(_home(function), home=home):
+                    yield function
 
     def _tell(self, task: _Task, node: ast.expr, what: str | None) -> None:
         path, text = task.frame.source.path, _text(node)
@@ -334,7 +370,7 @@ class _Reading:
 
 def _accessor(value: Any, context: ast.expr_context) -> Any:
     """Return the function that runs if a property is used; None if the value is no property."""
-    if isinstance(value, cached_property):
+    if isinstance(value, functools.cached_property):
         return value.func
     if not isinstance(value, property):
         return None
@@ -354,10 +390,14 @@ def _tool_in(found: Meaning | None) -> Tool | None:
     return tool if isinstance(tool, Tool) else None
 
 
-def _class_of(found: Meaning) -> type | None:
-    if found.value is MISSING or isinstance(found.value, ModuleType):
-        return None
-    return found.value if isinstance(found.value, type) else type(found.value)
+def _owner_of(called: Meaning, base: Meaning | None) -> type | None:
+    """Return the class whose instance ``self`` is in the function that is called."""
+    value = called.value
+    if isinstance(value, MethodType):
+        return class_of(Meaning("", value.__self__))
+    if isinstance(value, _FUNCTIONS) or value is MISSING:
+        return class_of(base)
+    return class_of(called)
 
 
 def _is_users(origin: str, home: str) -> bool:

@@ -88,6 +88,14 @@ def find_function(function: Callable[..., Any]) -> FunctionType | None:
     return next(reversed(list(_layers(function, References(), everything=True))), None)
 
 
+def functions_behind(value: Any) -> list[FunctionType]:
+    """Return every function written in Python behind a callable, those of decorators first."""
+    found = list(_layers(value, References(), everything=True))
+    inner = (found[-1].__dict__ if found else getattr(value, "__dict__", {})).get("__wrapped__")
+    # What `functools.cache` returns is no function, so it hides the one that it calls.
+    return found if inner is None else [*found, *functions_behind(inner)]
+
+
 def is_own_module(name: str) -> bool:
     """Whether a module was written by the user: not installed, not part of Python or nottwice.
 
