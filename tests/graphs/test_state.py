@@ -16,6 +16,7 @@ from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Field, mode
 import nottwice as nt
 from nottwice.errors import InvalidGraph, NotPlainData
 from nottwice.graphs.state import StateType
+from nottwice.model import values
 from nottwice.model.saving.frozen import freeze
 from tests.fakes import Host
 from tests.graphs.effects import Effects, crash, graph, run
@@ -461,6 +462,32 @@ def test_a_list_that_is_returned_whole_costs_what_was_added_to_it(host: Host, st
     assert part(outcome.state, "log") == ["x" * 100] * 60
     kept = host.data.checkpoints.values()
     assert sum(len(one.json) for one in kept) < 60 * 700
+
+
+@pytest.mark.parametrize("kind", [Data, Model])
+def test_what_a_whole_state_keeps_is_not_written_to_be_compared(
+    kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = StateType(kind, graph="flow", append=())
+    old = freeze(state.first({"order": 7, "log": ["x" * 100] * 1_000}))
+    state.read(state.lend(old), {"order": 8}, old, "node")  # validates the parts once
+    lent, encode = state.lend(old), values.encode
+    written: list[str] = []
+
+    def counted(value: Any) -> str:
+        written.append(encode(value))
+        return written[-1]
+
+    monkeypatch.setattr(values, "encode", counted)
+    log = [*lent.log, "y"]
+    changed = (
+        dataclasses.replace(lent, order=8, log=log)
+        if kind is Data
+        else lent.model_copy(update={"order": 8, "log": log})
+    )
+    ending = state.read(lent, changed, old, "node")
+    assert ending.changes == {"order": 8, "log": log}
+    assert sum(map(len, written)) < 1_000
 
 
 def test_a_dict_that_is_returned_whole_costs_what_changed_in_it(host: Host) -> None:

@@ -26,6 +26,7 @@ from nottwice.guard.plain_data.codec import Codec
 from nottwice.guard.plain_data.typed_form import build_adapter, explain, restore
 from nottwice.model import values
 from nottwice.model.data.records import frozen_record
+from nottwice.model.saving.delta import same
 from nottwice.model.saving.frozen import (
     FrozenDict,
     FrozenList,
@@ -478,4 +479,4 @@ def _bare(hint: Any) -> Any:
 
 
 def _same(value: Any, state: Mapping[str, Any], key: str) -> bool:
-    return key in state and values.encode(value) == values.encode(state[key])
+    return key in state and same(value, state[key])
