@@ -156,6 +156,40 @@ def test_the_page_of_a_run_is_live(open_page: Any, workplace: Workplace) -> None
     page.get_by_text("decided 'abort' by bob").wait_for()
 
 
+HIDDEN = "Object.defineProperty(document, 'hidden', {get: () => window.isHidden === true})"
+
+
+def hide(page: Any, hidden: str = "true") -> None:
+    """Say to a page that its tab is not seen. A browser without a screen shows all of them."""
+    page.evaluate(f"isHidden = {hidden}; document.dispatchEvent(new Event('visibilitychange'))")
+
+
+def test_more_tabs_are_live_than_a_browser_has_connections_to_a_server(
+    open_page: Any, server: Server, workplace: Workplace
+) -> None:
+    first = open_page()
+    first.context.add_init_script(HIDDEN)
+    first.clock.install()
+    first.reload()
+    first.get_by_text("● live").wait_for()
+    hide(first)
+    for _ in range(6):
+        page = first.context.new_page()
+        page.goto(f"{server.address}/runs")
+        page.get_by_text("● live").wait_for()
+        hide(page)
+    # A tab that is not seen looks now and then, and its title says what waits.
+    workplace.agent("desk", "desk-1")
+    first.clock.fast_forward(31_000)
+    wait_until(lambda: first.title().startswith("(4)"))
+    # Until the server answers, what it shows may be old.
+    first.clock.fast_forward(11_000)
+    first.get_by_text("This page is stale").wait_for()
+    hide(first, "false")
+    first.get_by_text("This page is stale").wait_for(state="hidden")
+    first.get_by_text("1 new. Show.").wait_for()
+
+
 def test_a_page_whose_server_is_gone_says_so_and_records_nothing(
     open_page: Any, server: Server, workplace: Workplace
 ) -> None:

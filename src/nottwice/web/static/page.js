@@ -2,6 +2,7 @@
 "use strict";
 (() => {
   const STALE_SECONDS = 10;
+  const HIDDEN_SECONDS = 30;
   const body = document.body;
   const liveness = document.getElementById("liveness");
   const asof = document.querySelector("#asof time");
@@ -9,6 +10,7 @@
   const fresh = document.getElementById("fresh");
   const refresh = body.dataset.refresh; // "announce" or "replace"
   let lastBeat = performance.now();
+  let source = null;
   let mark = null;
   let openAtLoad = null; // how many reviews were open when the page was loaded
   let localTime = localStorage.getItem("nottwice-local") === "yes";
@@ -67,6 +69,7 @@
   const onBeat = (event) => {
     const pulse = JSON.parse(event.data);
     lastBeat = performance.now();
+    if (document.hidden) source.close();
     if (stale.hidden === false) setStale(false);
     say("live");
     asof.dateTime = pulse.at;
@@ -83,20 +86,27 @@
   };
 
   const listen = () => {
-    const source = new EventSource(body.dataset.live);
-    source.addEventListener("beat", onBeat);
-    source.onerror = () => {
+    source?.close();
+    const opened = (source = new EventSource(body.dataset.live));
+    opened.addEventListener("beat", onBeat);
+    opened.onerror = () => {
       if (!body.classList.contains("is-stale")) say("reconnecting");
       // A browser gives up when the server answers with an error. It may come back.
-      if (source.readyState === EventSource.CLOSED) setTimeout(listen, 3000);
+      if (opened.readyState === EventSource.CLOSED) setTimeout(listen, 3000);
     };
   };
+
+  // A browser opens six connections to a server, for all of its tabs. A tab that is not seen leaves
+  // them to the others, and listens for one beat now and then.
+  document.addEventListener("visibilitychange", () => (document.hidden ? source.close() : listen()));
 
   setInterval(() => {
     if (performance.now() - lastBeat > STALE_SECONDS * 1000) {
       say("stale");
       setStale(true);
     }
+    const isLeft = document.hidden && source.readyState === EventSource.CLOSED;
+    if (isLeft && performance.now() - lastBeat > HIDDEN_SECONDS * 1000) listen();
   }, 500);
 
   const rows = () => [...document.querySelectorAll("[data-row]")];
