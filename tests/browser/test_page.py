@@ -25,6 +25,11 @@ PHONE = {"viewport": {"width": 390, "height": 844}}
 WIDE = {"viewport": {"width": 900, "height": 800}}
 
 
+@nt.tool("unsafe_on_replay", name="browser_fail")
+def fail(text: str) -> str:
+    raise ValueError("the van broke down, " * 500)
+
+
 def review_of(workplace: Workplace, run_id: str) -> Any:
     with Ledger(workplace.store, create=False) as ledger:
         (review,) = ledger.store.reviews(run_id)
@@ -381,3 +386,42 @@ def test_an_idle_worker_comes_and_leaves_on_an_open_page(
         assert_readable(page, axe)
         worker.leave()
         page.get_by_text("No worker is on record.").wait_for()
+
+
+# The words of up to 16 characters that are on more than one line.
+_BROKEN_WORDS = r"""() => {
+  const broken = [];
+  for (const place of document.querySelectorAll("td, .command code")) {
+    const walker = document.createTreeWalker(place, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+      const text = walker.currentNode;
+      for (const word of text.data.matchAll(/(?<!\S)\S{2,16}(?!\S)/g)) {
+        const range = document.createRange();
+        range.setStart(text, word.index);
+        range.setEnd(text, word.index + word[0].length);
+        if (new Set([...range.getClientRects()].map((box) => box.top)).size > 1)
+          broken.push(word[0]);
+      }
+    }
+  }
+  return broken;
+}"""
+
+
+def test_a_long_text_squeezes_no_word_and_no_id_beside_it(
+    open_page: Any, axe: str, workplace: Workplace
+) -> None:
+    with Ledger(workplace.store, create=False) as ledger:
+        with pytest.raises(nt.errors.NottwiceError), ledger.run("long-" + "0123456789" * 19):
+            fail(text="y")
+    page = open_page()
+    start = page.url
+    review = review_of(workplace, "long-" + "0123456789" * 19).review_id
+    paths = ("runs", f"review/{review}", "run?id=long-", "behind?figure=effects")
+    for width in (390, 900, 1100):
+        page.set_viewport_size({"width": width, "height": 800})
+        for path in paths:
+            page.goto(start + path)
+            assert_readable(page, axe)
+            assert page.evaluate(_BROKEN_WORDS) == [], (width, path)
+    page.get_by_text("Failed:").wait_for(state="detached")

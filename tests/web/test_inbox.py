@@ -97,6 +97,13 @@ def test_no_other_verb_decides_several(verb: str, ledger: Ledger, visit: Visit) 
     assert decided(ledger, "") == []
 
 
+@pytest.mark.parametrize("chosen", [None, True, 7, "x:1", {"x:1": 1}])
+def test_a_program_that_chooses_no_list_is_told_so(chosen: object, visit: Visit) -> None:
+    form = {"csrf": hidden(visit.get("/").text)["csrf"], "chosen[]": chosen, "verb": "approve"}
+    answer = visit.client.post("/approve", json=form)
+    assert (answer.status_code, "Choose 1 to 200 approvals" in words(answer.text)) == (400, True)
+
+
 def test_several_are_rejected_only_with_a_reason(ledger: Ledger, visit: Visit) -> None:
     chosen = ids(ledger, "pay-")
     status, text = send(visit, chosen, "reject")
@@ -144,8 +151,8 @@ def test_the_command_of_the_list_prints_what_is_shown(ledger: Ledger, visit: Vis
         other()
     path = "kind=approvals&tool=inbox_pay"
     markup = visit.get(f"/?{path}").text
-    (command,) = re.findall(r"The same in a terminal:</span> <code>([^<]*)", markup)
-    _, *words = shlex.split(html.unescape(command))
+    (command,) = re.findall(r"The same in a terminal:</span> <code>(.*)</code>", markup)
+    _, *words = shlex.split(html.unescape(re.sub("<[^>]*>", "", command)))
     printed = json.loads(CliRunner().invoke(main, [*words, "--json"]).output)["reviews"]
     shown = visit.get(f"/api/reviews?{path}").json()["rows"]
     assert [one["review_id"] for one in printed] == [one["review"]["review_id"] for one in shown]

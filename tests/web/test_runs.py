@@ -42,8 +42,8 @@ def test_the_command_of_the_list_prints_the_runs_that_are_shown(tmp_path: Path) 
                 pass
         page = "/runs?state=completed&prefix=-a&tag=lot%3Da&group=g"
         markup = Visit(ledger).get(page).text
-        (command,) = re.findall(r"The same in a terminal:</span> <code>([^<]*)", markup)
-        _, *typed = shlex.split(html.unescape(command))
+        (command,) = re.findall(r"The same in a terminal:</span> <code>(.*)</code>", markup)
+        _, *typed = shlex.split(html.unescape(re.sub("<[^>]*>", "", command)))
         printed = json.loads(CliRunner().invoke(main, [typed[0], "--json", *typed[1:]]).output)
         assert [run["run_id"] for run in printed["runs"]] == ["-a 1"]
         assert markup.count("<tr data-row>") == 1
@@ -100,6 +100,9 @@ def test_a_version_of_the_state_says_what_changed_in_it(visit: Visit) -> None:
     assert "State of version 2" in text
     assert "What changed from version 1 to 2" in text
     assert "state.log[1] added null paid" in text
+    # No number is too long for an address.
+    newest = visit.text(f"/run?id=done-1&part=state&version={'1' * 5000}")
+    assert "State of version 3" in newest
 
 
 def test_a_picture_has_a_bar_for_every_attempt_and_a_table_below(visit: Visit) -> None:

@@ -218,3 +218,40 @@ def test_an_app_of_your_own_says_who_is_there(ledger: Ledger) -> None:
     assert client.get("/nottwice/static/page.css").status_code == 200
     eve = client.get("/nottwice/", headers={"x-login": "eve"}).text
     assert "you may look, not decide" in words(eve)
+
+
+def test_an_address_without_a_page_leads_back_to_the_inbox(visit: Visit) -> None:
+    said = visit.text("/nothing", status=404)
+    assert "There is no page at this address. Nothing was done." in said
+    assert "Go to the inbox" in said
+    # Where the browser is after a form, if its address is opened again.
+    assert "Go to the inbox" in visit.text("/run/cancel", status=405)
+    assert visit.get("/api/nothing").json()["error"]["type"] == "Refused"
+
+
+def test_a_fault_of_the_page_itself_is_told_on_a_page_of_ours(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*given: object) -> object:
+        raise RuntimeError("<script>")
+
+    client = TestClient(page(ledger, user=lambda request: "ann"), raise_server_exceptions=False)
+    monkeypatch.setattr(ledger.store, "graphs", fail)
+    answer = client.get("/runs")
+    assert answer.status_code == 500
+    assert "The page itself failed: RuntimeError. The server's log" in words(answer.text)
+    assert "Go to the inbox" in words(answer.text)
+    assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS
+
+
+def test_a_browser_is_refused_with_a_page_that_a_phone_can_show(ledger: Ledger) -> None:
+    client, _ = served(ledger)
+    browser = {"accept": "text/html,*/*;q=0.8"}
+    answer = client.get("/", headers=browser)
+    assert answer.status_code == 401
+    assert '<meta name="viewport"' in answer.text
+    assert "Open the one that `nottwice serve` has printed" in words(answer.text)
+    assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS
+    # In an app of your own, no link was printed.
+    mounted = TestClient(page(ledger, user=lambda request: None))
+    assert "Log in, and open it again." in words(mounted.get("/", headers=browser).text)

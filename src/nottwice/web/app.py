@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -28,7 +29,7 @@ from nottwice.web import ledger as ledger_pages
 from nottwice.web import several as several_pages
 from nottwice.web.desk import Desk
 from nottwice.web.rendering import Renderer, check_trace_url
-from nottwice.web.safety import VISITOR, Safety
+from nottwice.web.safety import HEADERS, VISITOR, Safety
 from nottwice.web.visitors import FindUser, LinkTokens
 
 STATIC = Path(__file__).with_name("static")
@@ -93,7 +94,7 @@ def page(
             _STATIC,
         ],
         middleware=[safety],
-        exception_handlers={NottwiceError: _problem(of_all, desks[0].ledger)},
+        exception_handlers=_problems(of_all, desks[0].ledger),
     )
 
 
@@ -125,7 +126,7 @@ def _app_of(desk: Desk, middleware: Sequence[Middleware] = ()) -> Starlette:
     return Starlette(
         routes=_routes(desk),
         middleware=middleware,
-        exception_handlers={NottwiceError: _problem(desk.render, desk.ledger)},
+        exception_handlers=_problems(desk.render, desk.ledger),
     )
 
 
@@ -143,16 +144,43 @@ def _routes(desk: Desk) -> list[Route | Mount]:
     ]
 
 
-def _problem(render: Renderer, ledger: Ledger) -> Callable[[Request, Exception], Response]:
-    """Return a page that says what went wrong, in the words of the error."""
+def _problems(
+    render: Renderer, ledger: Ledger
+) -> dict[int | type[Exception], Callable[[Request, Exception], Response]]:
+    """Answer every error with a page that says what went wrong, and leads back to the inbox."""
 
     def problem(request: Request, error: Exception) -> Response:
-        status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
-        text = str(error)
+        status, kind, text = _said_about(error)
         if "/api/" in request.scope["path"] or VISITOR not in request.scope:
-            plain = {"error": {"type": type(error).__name__, "message": text}}
-            return JSONResponse(plain, status_code=status)
+            plain = {"error": {"type": kind, "message": text}}
+            return JSONResponse(plain, status_code=status, headers=HEADERS)
         now = ledger.clock.now()
-        return render.page(request, "problem.html", now=now, status=status, problem=text)
+        what = {404: "Not found", 500: "Something failed"}.get(status, "Not done")
+        shown = render.page(
+            request, "problem.html", now=now, status=status, what=what, problem=text
+        )
+        # Starlette answers what no handler expects outside of our checks.
+        shown.headers.update(HEADERS)
+        return shown
 
-    return problem
+    return {NottwiceError: problem, HTTPException: problem, Exception: problem}
+
+
+def _said_about(error: Exception) -> tuple[int, str, str]:
+    """Return the status, the type and the words for an error."""
+    kind = type(error).__name__
+    match error:
+        case NottwiceError():
+            status = next((code for known, code in _STATUS if isinstance(error, known)), 500)
+            return status, kind, str(error)
+        case HTTPException(status_code=404):
+            return 404, "Refused", "There is no page at this address. Nothing was done."
+        case HTTPException(status_code=405):
+            return 405, "Refused", "Only a form of this page leads here. Nothing was done."
+        case HTTPException():
+            return error.status_code, "Refused", error.detail
+    text = (
+        f"The page itself failed: {kind}. The server's log says where. What you sent may or may "
+        "not be recorded. Look at the run or review again before you repeat it."
+    )
+    return 500, kind, text

@@ -38,12 +38,10 @@ def routes(desk: Desk) -> list[Route]:
 
     def approve(request: Request) -> Response:
         form = form_in(request)
-        chosen = form.get("chosen[]", [])
-        if form.get("only"):
-            chosen = [str(form["only"])]
+        chosen = form.get("chosen[]")
         outcomes = record_several(
             desk.ledger,
-            [str(one) for one in chosen],
+            [str(one) for one in chosen] if isinstance(chosen, list) else [],
             str(form.get("verb", "")),
             by=visitor_of(request).name,
             why=str(form.get("why", "")),

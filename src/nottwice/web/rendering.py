@@ -51,8 +51,16 @@ def web_link(text: object) -> str | None:
 
 
 def _block(text: object) -> Markup:
-    """A text of several lines."""
-    return Markup("<pre>") + escape(visible(text)) + Markup("</pre>")
+    """A text of several lines. A long one is scrolled in its place, also with the keyboard."""
+    shown = visible(text)
+    is_long = len(shown) > 500 or shown.count("\n") > 15
+    return Markup('<pre tabindex="0">' if is_long else "<pre>") + escape(shown) + Markup("</pre>")
+
+
+def _whole_words(text: object) -> Markup:
+    """A command in words that a narrow screen does not break at hyphens."""
+    words = [Markup("<span>{}</span>").format(safe(word)) for word in str(text).split(" ")]
+    return Markup(" ").join(words)
 
 
 def _value(value: Any) -> Markup:
@@ -123,6 +131,7 @@ def _environment() -> Environment:
     made.filters.update(
         block=_block,
         value=_value,
+        whole_words=_whole_words,
         moment=_moment,
         instant=_instant,
         age=_age,

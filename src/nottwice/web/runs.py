@@ -115,7 +115,7 @@ def _state_part(desk: Desk, request: Request, run_id: str, part: str) -> dict[st
     versions = [one.version for one in desk.ledger.store.checkpoints(run_id)]
     if part != "state" or not versions:
         return {"state": None, "changes": None}
-    version = int(given) if given.isdecimal() and int(given) in versions else versions[-1]
+    version = next((one for one in versions if str(one) == given), versions[-1])
     earlier = [one for one in versions if one < version]
     changes = difference(desk.ledger, run_id, earlier[-1], version) if earlier else None
     return {"state": state_at(desk.ledger, run_id, version), "changes": changes}

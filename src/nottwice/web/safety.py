@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import html
 import inspect
 import json
 from collections.abc import Collection
@@ -18,7 +19,13 @@ from urllib.parse import parse_qsl, urlsplit
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import (
+    HTMLResponse,
+    JSONResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+)
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nottwice.web.visitors import TOKEN, FindUser, LinkTokens, Visitor
@@ -51,6 +58,18 @@ _STRANGER = (
     "This page needs its link. Open the one that `nottwice serve` has printed, with the token in "
     "it.\n"
 )
+_UNKNOWN = "This page does not know who you are. Log in, and open it again.\n"
+_REFUSAL = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Refused · nottwice</title>
+<link rel="stylesheet" href="{top}/static/page.css">
+</head>
+<body><main><h1>Refused</h1><p class="conflict">{text}</p></main></body>
+</html>
+"""
 
 
 class Safety:
@@ -109,7 +128,7 @@ class Safety:
             found = await found
         visitor = Visitor(found) if isinstance(found, str) else found
         if visitor is None or not visitor.name.strip():
-            return _refused(request, 401, _STRANGER)
+            return _refused(request, 401, _UNKNOWN if self._tokens is None else _STRANGER)
         if self._read_only:
             visitor = Visitor(visitor.name, may_decide=False, is_program=visitor.is_program)
         scope[VISITOR], scope[SECRET] = visitor, self._csrf(visitor)
@@ -212,4 +231,8 @@ def _refused(request: Request, status: int, text: str) -> Response:
     if "/api/" in request.url.path:
         plain = {"error": {"type": "Refused", "message": text.strip()}}
         return JSONResponse(plain, status_code=status)
+    if "text/html" in request.headers.get("accept", ""):
+        top = html.escape(request.scope[TOP])
+        page = _REFUSAL.format(top=top, text=html.escape(text.strip()))
+        return HTMLResponse(page, status_code=status)
     return PlainTextResponse(text, status_code=status)

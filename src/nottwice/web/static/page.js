@@ -50,8 +50,7 @@
     if (isInUse()) return announce();
     const answer = await fetch(location.href, { credentials: "same-origin" });
     if (!answer.ok) return;
-    const text = await answer.text();
-    const page = new DOMParser().parseFromString(text, "text/html");
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     for (const old of document.querySelectorAll("[data-part]")) {
       const now = page.querySelector(`[data-part="${old.dataset.part}"]`);
       if (now) old.replaceWith(document.adoptNode(now));
@@ -116,8 +115,7 @@
     const at = all.findIndex((row) => row.classList.contains("current"));
     const next = all[Math.min(all.length - 1, Math.max(0, at + by))];
     all.forEach((row) => row.classList.toggle("current", row === next));
-    const link = next.querySelector("[data-open]");
-    if (link) link.focus();
+    next.querySelector("[data-open]")?.focus();
     next.scrollIntoView({ block: "nearest" });
   };
   const keys = {
