@@ -93,3 +93,27 @@ def test_a_picture_has_every_node_every_edge_and_only_text() -> None:
     assert len(lines) == len(drawn.edges) == 3
     assert not list(shown.iter(f"{SPACE}script"))
     assert "\x1b" not in picture(drawn)
+
+
+def test_a_choice_has_its_room_between_the_nodes() -> None:
+    graph = nt.Graph("roomy", version="1.0.0")
+
+    @graph.node(then={"approve": "pay", "a choice of many words": nt.END})
+    def ask(state: dict[str, object]) -> str:
+        return "approve"
+
+    @graph.node(then={"sent back to the start": "ask", "done": nt.END})
+    def pay(state: dict[str, object]) -> str:
+        return "done"
+
+    with Ledger(":memory:") as ledger:
+        graph.run("r", {}, store=ledger)
+        drawn = drawing_of(ledger.store, "roomy@1.0.0", ())
+    assert drawn is not None
+    found = ElementTree.fromstring(picture(drawn))
+    boxes = [one for one in found.iter() if one.tag.endswith("rect")]
+    right = float(boxes[0].get("x", "")) + float(boxes[0].get("width", ""))
+    # A letter of the page's monospaced font is 7.2 wide.
+    assert float(boxes[1].get("x", "")) - right > 7.2 * len("approve")
+    texts = ["".join(one.itertext()) for one in found.iter() if one.tag.endswith("text")]
+    assert "a choice of many wordsa choice of m…" in texts

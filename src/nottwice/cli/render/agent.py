@@ -11,7 +11,7 @@ from nottwice.agent.state import Cost, RunState
 from nottwice.cli.render.output import show_line
 from nottwice.views.run.agent import AgentView
 from nottwice.views.run.conversation import said_lines
-from nottwice.views.text import safe, shorten
+from nottwice.views.text import count_noun, safe, shorten
 
 MOST_CHARACTERS = 400
 MOST_ANSWER_CHARACTERS = 2000
@@ -43,7 +43,7 @@ def agent_facts(state: RunState) -> list[tuple[str, object]]:
 
 def _cost_text(cost: Cost) -> str:
     usd = f"${cost.usd:.4f}" if cost.unpriced == 0 else f"${cost.usd:.4f} and more"
-    return f"{usd}, {cost.tokens:,} tokens in {cost.requests} requests"
+    return f"{usd}, {cost.tokens:,} tokens in {count_noun(cost.requests, 'request')}"
 
 
 def show_conversation(agent: AgentView, *, limit: int | None, whole: str) -> None:

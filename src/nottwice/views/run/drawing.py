@@ -113,26 +113,29 @@ def _columns(start: str, routes: dict[str, list[tuple[str, str]]]) -> dict[str, 
     return found
 
 
-_COLUMN, _ROW, _BOX, _HEIGHT, _LETTERS = 170, 64, 120, 36, 14
+_GAP, _ROW, _BOX, _HEIGHT, _LETTERS, _LETTER = 50, 64, 120, 36, 14, 8
 
 
 def picture(drawn: GraphDrawing) -> str:
     """The drawing as SVG, in the colours of the page around it. All names are only text."""
-    wide, high = drawn.columns * _COLUMN + 10, drawn.rows * _ROW + 46
+    # The choices are written between the nodes, and need their room.
+    longest = max((len(_short(edge.label)) for edge in drawn.edges if not edge.is_curved), default=0)
+    column = _BOX + max(_GAP, (longest + 1) * _LETTER)
+    wide, high = drawn.columns * column + 10, drawn.rows * _ROW + 46
     label = "The nodes of the graph and how they lead to each other."
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" width="{wide}" '
         f'height="{high}" role="img" aria-label="{label}" font-family="sans-serif" '
         'font-size="13" fill="currentColor">'
     ]
-    parts += [_line(edge, high) for edge in drawn.edges]
-    parts += map(_box, drawn.nodes)
+    parts += [_line(edge, column, high) for edge in drawn.edges]
+    parts += [_box(node, column) for node in drawn.nodes]
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-def _line(edge: DrawnEdge, high: int) -> str:
-    x1, y1 = edge.source.column * _COLUMN + 10 + _BOX, edge.source.row * _ROW + 26
-    x2, y2 = edge.target.column * _COLUMN + 10, edge.target.row * _ROW + 26
+def _line(edge: DrawnEdge, column: int, high: int) -> str:
+    x1, y1 = edge.source.column * column + 10 + _BOX, edge.source.row * _ROW + 26
+    x2, y2 = edge.target.column * column + 10, edge.target.row * _ROW + 26
     if edge.is_curved:
         # It leaves and arrives below, so that it crosses no node.
         x1, x2 = x1 - _BOX // 2, x2 + _BOX // 2
@@ -141,26 +144,30 @@ def _line(edge: DrawnEdge, high: int) -> str:
     else:
         path = f"M{x1} {y1} L{x2 - 8} {y2}"
         tip, at = f"M{x2} {y2} l-8 -4 v8 z", ((x1 + x2) // 2, (y1 + y2) // 2 - 6)
+    whole = "" if _short(edge.label) == edge.label else f"<title>{_text(edge.label)}</title>"
     return (
         f'<path class="edge" d="{path}" fill="none" stroke="currentColor"/><path d="{tip}"/>'
         f'<text x="{at[0]}" y="{at[1]}" font-size="11" text-anchor="middle">'
-        f"{_text(edge.label)}</text>"
+        f"{whole}{_text(_short(edge.label))}</text>"
     )
 
 
-def _box(node: DrawnNode) -> str:
-    x, y = node.column * _COLUMN + 10, node.row * _ROW + 8
+def _box(node: DrawnNode, column: int) -> str:
+    x, y = node.column * column + 10, node.row * _ROW + 8
     name = "end" if node.name == END else node.name
-    shown = name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…"
     again = f" {node.visits}×" if node.visits > 1 else ""
     color, width = COLORS.get(node.status, "currentColor"), 3 if node.status in COLORS else 1
     return (
         f"<g><title>{_text(name)}: {_text(node.status)}, visited {node.visits} times</title>"
         f'<rect class="node {_text(node.status)}" x="{x}" y="{y}" width="{_BOX}" '
         f'height="{_HEIGHT}" rx="6" fill="none" stroke="{color}" stroke-width="{width}"/>'
-        f'<text x="{x + _BOX // 2}" y="{y + 23}" text-anchor="middle">{_text(shown)}{again}</text>'
+        f'<text x="{x + _BOX // 2}" y="{y + 23}" text-anchor="middle">{_text(_short(name))}{again}</text>'
         "</g>"
     )
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…"
 
 
 def _text(text: str) -> str:
