@@ -185,8 +185,12 @@ def test_more_tabs_are_live_than_a_browser_has_connections_to_a_server(
         hide(page)
     # A tab that is not seen looks now and then, and its title says what waits.
     workplace.agent("desk", "desk-1")
-    first.clock.fast_forward(31_000)
-    wait_until(lambda: first.title().startswith("(4)"))
+
+    def looks() -> bool:
+        first.clock.fast_forward(31_000)
+        return str(first.title()).startswith("(4)")
+
+    wait_until(looks)
     # Until the server answers, what it shows may be old.
     first.clock.fast_forward(11_000)
     first.get_by_text("This page is stale").wait_for()

@@ -119,8 +119,8 @@ _GAP, _ROW, _BOX, _HEIGHT, _LETTERS, _LETTER = 50, 64, 120, 36, 14, 8
 def picture(drawn: GraphDrawing) -> str:
     """The drawing as SVG, in the colours of the page around it. All names are only text."""
     # The choices are written between the nodes, and need their room.
-    longest = max((len(_short(edge.label)) for edge in drawn.edges if not edge.is_curved), default=0)
-    column = _BOX + max(_GAP, (longest + 1) * _LETTER)
+    between = [len(_short(edge.label)) for edge in drawn.edges if not edge.is_curved]
+    column = _BOX + max(_GAP, (max(between, default=0) + 1) * _LETTER)
     wide, high = drawn.columns * column + 10, drawn.rows * _ROW + 46
     label = "The nodes of the graph and how they lead to each other."
     parts = [
@@ -155,13 +155,13 @@ def _line(edge: DrawnEdge, column: int, high: int) -> str:
 def _box(node: DrawnNode, column: int) -> str:
     x, y = node.column * column + 10, node.row * _ROW + 8
     name = "end" if node.name == END else node.name
-    again = f" {node.visits}×" if node.visits > 1 else ""
+    shown, again = _short(name), f" {node.visits}×" if node.visits > 1 else ""
     color, width = COLORS.get(node.status, "currentColor"), 3 if node.status in COLORS else 1
     return (
         f"<g><title>{_text(name)}: {_text(node.status)}, visited {node.visits} times</title>"
         f'<rect class="node {_text(node.status)}" x="{x}" y="{y}" width="{_BOX}" '
         f'height="{_HEIGHT}" rx="6" fill="none" stroke="{color}" stroke-width="{width}"/>'
-        f'<text x="{x + _BOX // 2}" y="{y + 23}" text-anchor="middle">{_text(_short(name))}{again}</text>'
+        f'<text x="{x + _BOX // 2}" y="{y + 23}" text-anchor="middle">{_text(shown)}{again}</text>'
         "</g>"
     )
 
