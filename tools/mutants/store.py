@@ -361,6 +361,50 @@ ON CONFLICT DO NOTHING
         why="Runs that went with the log would be done again.",
     ),
     Mutant(
+        name="a log that was renamed is not missed",
+        file="store/sqlite/locks.py",
+        old='if not self._is_at("-wal", self._log):\n',
+        new="if not os.fstat(self._log).st_nlink:\n",
+        tests=(
+            "tests/store/sqlite/test_lost.py"
+            "::test_a_log_that_alone_was_removed_renamed_or_emptied_is_missed",
+        ),
+        why="Commits would go to a file that no other process finds.",
+    ),
+    Mutant(
+        name="a log that was emptied is not missed",
+        file="store/sqlite/locks.py",
+        old="== _NO_FRAME or os.pread(",
+        new=">= _NO_FRAME or os.pread(",
+        tests=(
+            "tests/store/sqlite/test_lost.py"
+            "::test_a_log_that_alone_was_removed_renamed_or_emptied_is_missed",
+        ),
+        why="A restart would ignore all that is in the log.",
+    ),
+    Mutant(
+        name="the index of a log that is gone stays",
+        file="store/sqlite/lost.py",
+        old="        files.remove_index_without_log()\n",
+        new="        files.log_in_place()\n",
+        tests=(
+            "tests/store/sqlite/test_lost.py"
+            "::test_a_log_that_alone_was_removed_renamed_or_emptied_is_missed",
+        ),
+        why="No process could open the ledger and have its runs held.",
+    ),
+    Mutant(
+        name="an old log takes one more commit",
+        file="store/sqlite/commits.py",
+        old="was_removed = not files.in_place()\n",
+        new="was_removed = False\n",
+        tests=(
+            "tests/store/sqlite/test_lost.py"
+            "::test_a_full_log_that_was_removed_is_not_moved_into_the_ledger",
+        ),
+        why="An old log would be written over what others have committed since.",
+    ),
+    Mutant(
         name="a connection to files that are gone is closed",
         file="store/sqlite/connections.py",
         old="            _leave_open(connection)\n",

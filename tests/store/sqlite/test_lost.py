@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -85,6 +86,21 @@ def remove_log(folder: Path) -> None:
         (folder / f"agent.db{end}").unlink()
 
 
+def fill_log(folder: Path) -> None:
+    """Write so much that the next commit moves the log into the ledger."""
+    with closing(sqlite3.connect(folder / "agent.db")) as connection:
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+        connection.execute("CREATE TABLE filler AS SELECT zeroblob(5000000) AS bytes")
+
+
+def rename(log: Path) -> None:
+    log.rename(f"{log}.old")
+
+
+def empty(log: Path) -> None:
+    os.truncate(log, 0)
+
+
 def test_commits_that_went_with_the_log_have_their_runs_held_for_a_person(tmp_path: Path) -> None:
     assert run(tmp_path, "earlier") == ["sent 0", "sent 1"]
     agent = start(tmp_path, "r", "wait")
@@ -101,6 +117,35 @@ def test_commits_that_went_with_the_log_have_their_runs_held_for_a_person(tmp_pa
         assert line.startswith(
             f"RunBlocked Run {name!r}: 3 commits of a running process are missing"
         )
+
+
+@pytest.mark.parametrize("lose", [Path.unlink, rename, empty])
+def test_a_log_that_alone_was_removed_renamed_or_emptied_is_missed(
+    tmp_path: Path, lose: Callable[[Path], None]
+) -> None:
+    assert run(tmp_path, "earlier") == ["sent 0", "sent 1"]
+    agent = start(tmp_path, "r", "wait")
+    hear(agent, "sent 0", "sent 1", "waits")
+    lose(tmp_path / "agent.db-wal")
+    said = agent.communicate("\n", timeout=120)[0].splitlines()
+    assert "3 of the last calls and claims of this process are missing" in said[0]
+    assert marks(tmp_path) == ["3 commits of a running process are missing"]
+    (line,) = run(tmp_path, "r")
+    assert line.startswith("RunBlocked")
+
+
+def test_a_full_log_that_was_removed_is_not_moved_into_the_ledger(tmp_path: Path) -> None:
+    agent = start(tmp_path, "r", "wait")
+    hear(agent, "sent 0", "sent 1", "waits")
+    fill_log(tmp_path)
+    remove_log(tmp_path)
+    assert run(tmp_path, "later") == ["sent 0", "sent 1"]
+    said = agent.communicate("\n", timeout=120)[0]
+    assert "Nothing was written" in said
+    with closing(sqlite3.connect(tmp_path / "agent.db")) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    (line,) = run(tmp_path, "later")
+    assert line.startswith("RunBlocked")
 
 
 @pytest.mark.usefixtures("with_and_without_locks")

@@ -78,9 +78,12 @@ class SqliteCommits:
                     try:
                         if not files.take_turn(self._busy_seconds):
                             return [self._kept_out() for _ in commits]
-                        outcomes = self._commit_in_turn(commits)
+                        was_removed = not files.in_place()
+                        outcomes = [] if was_removed else self._commit_in_turn(commits)
                     finally:
                         files.end_turn()
+                if was_removed:
+                    return [self._log_removed(files) for _ in commits]
                 if files.in_place():
                     self._acknowledged.note(commits, outcomes)
                     return outcomes
@@ -99,6 +102,14 @@ class SqliteCommits:
             f"written, and what this process has seen since is not on record. {what_next}"
         )
         return [StoreError(text) for _ in commits]
+
+    def _log_removed(self, files: sqlite_locks.LedgerFiles) -> StoreError:
+        """Refuse a commit into an old log, which would also be moved into the ledger when full."""
+        return StoreError(
+            f"The log of the ledger {self.location} was removed while this process used it. "
+            "Nothing was written, and this process cannot use the ledger any more. "
+            f"{stop_using(files, self._acknowledged)}"
+        )
 
     def _lost(
         self, commits: Sequence[Commit], files: sqlite_locks.LedgerFiles

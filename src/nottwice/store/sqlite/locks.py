@@ -47,6 +47,9 @@ _TURN = ((1 << 62) + 1, 1)
 _HEADER_BYTES = 20
 _IN_WAL_MODE = b"\x02\x02"
 _INDEX_BYTES = 132
+_NO_FRAME = bytes(4)
+# How often the header of a log is compared with its index.
+TRIES = 3
 
 # The first in the queue polls often, because its turn comes within one commit.
 TURN_PAUSE_SECONDS = 0.0001
@@ -204,11 +207,34 @@ class LedgerFiles:
         """Whether the files that SQLite writes to are still those that other processes find."""
         if self._index < 0:
             return True
-        return bool(
-            os.fstat(self._log).st_nlink
-            and os.fstat(self._index).st_nlink
-            and os.fstat(self._ledger).st_nlink
+        return self.log_in_place() and bool(
+            self._is_at("-shm", self._index) and os.fstat(self._ledger).st_nlink
         )
+
+    def log_in_place(self) -> bool:
+        """Whether other processes find this log, with the header that its index describes."""
+        if not self._is_at("-wal", self._log):
+            return False
+        for _ in range(TRIES):
+            # Another tool may restart the log at this moment. With no frame in it, it may be empty.
+            index = os.pread(self._index, _INDEX_BYTES, 0)
+            if index[16:20] == _NO_FRAME or os.pread(self._log, 8, 16) == index[32:40]:
+                return True
+        return False
+
+    def _is_at(self, end: str, descriptor: int) -> bool:
+        try:
+            return inode_of(_beside(self.path, end)) == inode_of(descriptor)
+        except OSError:
+            return False
+
+    def remove_index_without_log(self) -> None:
+        """Remove the index of a log that is gone, because it keeps the ledger from being read.
+
+        Every process that uses this index has lost its log, and notices by the missing index.
+        """
+        if self._index >= 0 and not self.log_in_place() and self._is_at("-shm", self._index):
+            os.unlink(_beside(self.path, "-shm"))
 
     def is_missed(self) -> bool:
         """Whether other processes have other files. If they have none, no process misses any."""

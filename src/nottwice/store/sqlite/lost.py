@@ -73,6 +73,7 @@ def stop_using(files: locks.LedgerFiles, acknowledged: Acknowledged) -> str:
     """
     if not files.stale:
         locks.abandon(files)
+        files.remove_index_without_log()
         files.found = _look_again(files.path, acknowledged)
         log.error("the files of ledger %s were removed. %s", files.path, files.found)
     return files.found
