@@ -307,6 +307,44 @@ def test_without_parts_that_identify_all_instances_are_one(ledger: nt.Ledger) ->
     assert sent == ["x"]
 
 
+class Notifier:
+    @nt.tool("unsafe_on_replay", name="notifier-tell", bound_by=())
+    def tell(self, number: int) -> str:
+        return type(self).__name__
+
+    @classmethod
+    @nt.tool("unsafe_on_replay", name="notifier-announce", bound_by=())
+    def announce(cls, number: int) -> str:
+        return cls.__name__
+
+
+class Mail(Notifier): ...
+
+
+class Phone(Notifier): ...
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (Mail().tell, Phone().tell),
+        (Notifier().tell, Phone().tell),
+        (Mail.announce, Phone.announce),
+    ],
+)
+def test_two_classes_that_inherit_a_tool_do_not_get_receipts_of_each_other(
+    ledger: nt.Ledger, first: Callable[[int], str], second: Callable[[int], str]
+) -> None:
+    with ledger.run("r"):
+        said = first(7)
+    with ledger.run("r"):
+        assert first(7) == said
+        with pytest.raises(nt.errors.InvalidArguments, match=r"and Phone inherit it") as caught:
+            second(7)
+        assert "bound_by=('kind',)" in str(caught.value)
+        assert second(8) == "Phone"
+
+
 def test_an_instance_without_the_part_or_with_an_odd_one_is_refused(ledger: nt.Ledger) -> None:
     sent: list[str] = []
     bare = Account("ann", sent)

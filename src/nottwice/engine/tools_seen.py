@@ -11,6 +11,7 @@ import weakref
 
 from nottwice.errors import NottwiceError
 from nottwice.model import values
+from nottwice.model.call import CallIdentity
 from nottwice.model.tool import OWN_PREFIX, Tool
 from nottwice.model.tools.tool_record import ToolRecord
 from nottwice.store.interface import Store
@@ -29,6 +30,11 @@ class ToolsMet:
         """By name. Each was recorded, or will be."""
         self.new: dict[str, tuple[Declared, ToolRecord]] = {}
         self._seen = _seen_in(store)
+        self._classes: dict[CallIdentity, str] = {}
+
+    def class_of(self, identity: CallIdentity, name: str) -> str:
+        """Return the class whose instance first made a call of an inherited method (P140)."""
+        return self._classes.setdefault(identity, name)
 
     def note(self, tool: Tool, *, now: float) -> None:
         """Record a tool with the next commit, unless the ledger has it as it is declared here."""

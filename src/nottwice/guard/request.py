@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from nottwice.engine.calls.requests import Request
-from nottwice.engine.session import Scope, current_scope
+from nottwice.engine.session import Scope, Session, current_scope
 from nottwice.engine.traces import trace_id
 from nottwice.errors import InvalidArguments, InvalidTool, NotInRun
 from nottwice.guard.arguments.binding import BoundArguments, Signature
@@ -86,6 +86,8 @@ class Requests:
         covered = self._covered(given, shapes, scope) if shapes else None
         bound = given if covered is None else covered.bound
         identity = self._identity(scope, bound, instance, label)
+        if instance:
+            self._check_class(instance[0], scope.session, identity)
         key = self._make_key(bound, identity, label)
         if covered is not None:
             covered.check(tool=self.name, key=key, label=label)
@@ -218,6 +220,22 @@ class Requests:
         kinds = value.__mro__ if isinstance(value, type) else type(value).__mro__
         owned = any(kind.__qualname__ == self._owner for kind in kinds)
         return owned or hasattr(value, self._method)
+
+    def _check_class(self, instance: Any, session: Session, identity: CallIdentity) -> None:
+        """Refuse a call that only the class of its instance tells from another one (P140)."""
+        kind = instance if isinstance(instance, type) else type(instance)
+        owner = next((one for one in kind.__mro__ if one.__qualname__ == self._owner), None)
+        if owner is None or not owner.__subclasses__():
+            return
+        first = session.tools.class_of(identity, kind.__qualname__)
+        if first != kind.__qualname__:
+            raise InvalidArguments(
+                f"Tool {self.name!r} was not run: {first} and {kind.__qualname__} inherit it, and "
+                "nothing else tells this call from an earlier one in this run, so it would get "
+                "that call's receipt. Bind the tool by an attribute in which the classes differ: "
+                "bound_by=('kind',).",
+                tool=self.name,
+            )
 
     def _bound_parts(self, instance: tuple[Any, ...]) -> dict[str, Any]:
         parts: dict[str, Any] = {}

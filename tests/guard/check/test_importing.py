@@ -185,6 +185,15 @@ for each in threading.enumerate():
     assert sent(tmp_path) == []
 
 
+def test_what_the_module_registers_for_the_end_starts_nothing(tmp_path: Path) -> None:
+    at_exit = "import atexit\n\n@atexit.register\ndef main():\n    " + RUN.replace("\n", "\n    ")
+    (tmp_path / "agent.py").write_text(SIX_LINES + at_exit)
+    words = [sys.executable, "-m", "nottwice", "check", "agent.py"]
+    ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "WorkDuringImport: Run 'ticket-7' is opened at agent.py:13" in ended.stderr
+    assert sent(tmp_path) == []
+
+
 def test_behind_the_guard_the_file_is_checked_and_python_runs_it(tmp_path: Path) -> None:
     guarded = 'if __name__ == "__main__":\n    ' + RUN.replace("\n", "\n    ")
     (tmp_path / "agent.py").write_text(SIX_LINES + guarded)

@@ -8,6 +8,7 @@ that the module started, it is refused after the import, too. Promise kept here:
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import sys
@@ -24,6 +25,8 @@ _refused: list[WorkDuringImport] | None = None
 """What was refused during the current import; None if there is none."""
 _started: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
 """Threads that modules started while they were imported."""
+_at_exit = False
+"""Whether Python ends and is about to call what modules registered while they were imported."""
 
 
 @contextlib.contextmanager
@@ -37,13 +40,16 @@ def importing() -> Iterator[None]:
     finally:
         _refused = None
         _started.update(each for each in threading.enumerate() if each not in before)
+        # Python calls first what was registered last: this, then what the module registered.
+        atexit.unregister(_refuse_at_exit)
+        atexit.register(_refuse_at_exit)
     if refused:
         raise refused[0]
 
 
 def check_not_importing(what: str) -> None:
     """Raise WorkDuringImport if this code runs only because a command imports it."""
-    if _refused is None and threading.current_thread() not in _started:
+    if _refused is None and not _at_exit and threading.current_thread() not in _started:
         return
     error = WorkDuringImport(
         f"{what} at {_line()}, while a command imports that code only to inspect it. Nothing was "
@@ -53,6 +59,11 @@ def check_not_importing(what: str) -> None:
     if _refused is not None:
         _refused.append(error)
     raise error
+
+
+def _refuse_at_exit() -> None:
+    global _at_exit
+    _at_exit = True
 
 
 def _line() -> str:
