@@ -217,9 +217,13 @@ class LedgerFiles:
             return False
         for _ in range(TRIES):
             # Another tool may restart the log at this moment. With no frame in it, it may be empty.
-            index = os.pread(self._index, _INDEX_BYTES, 0)
-            if index[16:20] == _NO_FRAME or os.pread(self._log, 8, 16) == index[32:40]:
-                return True
+            try:
+                index = os.pread(self._index, _INDEX_BYTES, 0)
+                if index[16:20] == _NO_FRAME or os.pread(self._log, 8, 16) == index[32:40]:
+                    return True
+            except OSError:
+                # What cannot be read was not found: a commit must not be called a failed one.
+                break
         return False
 
     def _is_at(self, end: str, descriptor: int) -> bool:
@@ -234,7 +238,8 @@ class LedgerFiles:
         Every process that uses this index has lost its log, and notices by the missing index.
         """
         if self._index >= 0 and not self.log_in_place() and self._is_at("-shm", self._index):
-            os.unlink(_beside(self.path, "-shm"))
+            with contextlib.suppress(OSError):
+                os.unlink(_beside(self.path, "-shm"))
 
     def is_missed(self) -> bool:
         """Whether other processes have other files. If they have none, no process misses any."""
