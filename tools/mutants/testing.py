@@ -1,4 +1,4 @@
-"""Mutants of ``testing``: what keeps a crash test from being green for nothing."""
+"""Mutants of ``testing`` and ``guard``: crash tests are not green for nothing, names are unique."""
 
 from __future__ import annotations
 
@@ -69,5 +69,38 @@ TESTING: tuple[Mutant, ...] = (
             "tests/testing/crash/test_baseline.py::test_a_point_that_does_not_exist_is_refused",
         ),
         why="The crash test would be green although nothing was killed.",
+    ),
+    Mutant(
+        name="two tools of one factory are one tool",
+        file="guard/definition.py",
+        old="        return self._is_like(older)\n",
+        new="        return True\n",
+        tests=(
+            "tests/guard/test_definition.py::test_two_tools_of_one_factory_are_not_one_tool",
+            "tests/guard/test_definition.py::test_a_closure_with_another_value_makes_another_tool",
+        ),
+        why="A call of one would get the receipt of the other.",
+    ),
+    Mutant(
+        name="a tool that two classes inherit answers for both",
+        file="guard/request.py",
+        old="        if first != kind.__qualname__:\n",
+        new="        if not first:\n",
+        tests=(
+            "tests/guard/test_request.py"
+            "::test_two_classes_that_inherit_a_tool_do_not_get_receipts_of_each_other",
+        ),
+        why="The call of the second class would never be made.",
+    ),
+    Mutant(
+        name="what a module registers with atexit starts runs",
+        file="guard/check/importing.py",
+        old="    _at_exit = True\n",
+        new="    _at_exit = False\n",
+        tests=(
+            "tests/guard/check/test_importing.py"
+            "::test_what_the_module_registers_for_the_end_starts_nothing",
+        ),
+        why="nottwice check would make effects.",
     ),
 )
