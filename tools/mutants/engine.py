@@ -354,4 +354,15 @@ ENGINE: tuple[Mutant, ...] = (
         ),
         why="A second attempt would be made while the first one takes effect.",
     ),
+    Mutant(
+        name="a new try of a step repeats what the killed try has done",
+        file="engine/stepping/steps.py",
+        old="            if visit != state.record.checkpoint_id:\n",
+        new="            if visit == state.record.checkpoint_id:\n",
+        tests=(
+            "tests/engine/stepping/test_steps.py"
+            "::test_a_retry_that_counts_tries_does_not_repeat_what_the_killed_try_had_done",
+        ),
+        why="A host that counts tries would make the effect twice.",
+    ),
 )

@@ -448,4 +448,15 @@ ON CONFLICT DO NOTHING
         ),
         why="A result could mix old pages with new ones.",
     ),
+    Mutant(
+        name="a batch commits although the server does not sync",
+        file="store/postgres/commits.py",
+        old='                    if plan.synchronous_commit == "off":\n',
+        new='                    if plan.synchronous_commit == "never":\n',
+        tests=(
+            "tests/postgres/test_schema.py"
+            "::test_commits_that_may_be_lost_are_refused_in_every_way_to_commit",
+        ),
+        why="A crash of the server would lose commits that were reported durable.",
+    ),
 )
