@@ -35,7 +35,7 @@ def test_a_message_that_is_sent_again_repeats_nothing(
     run_inside(python, FILE, tmp_path, "-k", cases)
 
 
-@pytest.mark.parametrize("cases", ["doubt", "fails or declaration", "database"])
+@pytest.mark.parametrize("cases", ["doubt", "fails or declaration", "database", "refuses"])
 def test_doubts_failures_and_restarts_of_the_database(
     python: Path, tmp_path: Path, cases: str
 ) -> None:

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import functools
 import inspect
+import logging
 from collections.abc import Callable
 from typing import Any, cast
 
 from celery import Celery
+from celery.exceptions import Reject
 
+from nottwice.engine.clock import SystemClock
 from nottwice.errors import InvalidTool, NottwiceError
 from nottwice.guard.attached.calling import AnyTool
 from nottwice.guard.ledger import AnyStore, ledger_of
@@ -28,6 +31,9 @@ timeout, an hour by default."""
 MARGIN_SECONDS = 1.0
 """How long before Celery ends a task nottwice stops waiting, to say when to come back. Half of a
 limit that is shorter than twice this."""
+BROKER_SECONDS = 1.0
+"""How long to wait for a broker that took no message."""
+log = logging.getLogger("nottwice.celery")
 _REDELIVERED = {
     "acks_late": True,
     "reject_on_worker_lost": True,
@@ -111,13 +117,15 @@ class _Made:
 
         @functools.wraps(function)
         def perform(task: Any, /, *args: Any, **kwargs: Any) -> Any:
+            left = _time_left(task)
+            until = None if left is None else SystemClock.now() + parse_duration(left)
             try:
-                return self._once(task, args, kwargs)
+                return self._once(left, args, kwargs)
             except NottwiceError as error:
                 seconds = self._retry_in(error)
                 if seconds is None or task.request.called_directly or task.request.is_eager:
                     raise
-                raise task.retry(exc=error, countdown=seconds) from error
+                raise _retried(task, error, seconds, until) from error
 
         # Celery compares the arguments of a message with this before it is sent.
         mine = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
@@ -126,7 +134,7 @@ class _Made:
         cast("Any", perform).__signature__ = whole.replace(parameters=parameters)
         return perform
 
-    def _once(self, task: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _once(self, left: str | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         arguments = arguments_of(self._tool, args, kwargs)
         # Opened here: a worker forks its processes after this module was imported.
         made = ledger_of(self._store).once(
@@ -135,7 +143,7 @@ class _Made:
             self._tool,
             arguments,
             settle_timeout=self._settle,
-            within=_time_left(task),
+            within=left,
         )
         return made.value
 
@@ -143,6 +151,24 @@ class _Made:
         said = verdict(error, look_again=self._look_again)
         assert said is not None
         return None if said.retry_in is None else min(max(0.1, said.retry_in), MOST_SECONDS)
+
+
+def _retried(task: Any, error: NottwiceError, seconds: float, until: float | None) -> Exception:
+    """Send the message of a retry. Return what tells Celery of it.
+
+    Celery would drop the task if the broker does not take the message. So it is sent again while
+    there is time, and then the broker gets the first message back.
+    """
+    while True:
+        try:
+            told: Exception = task.retry(exc=error, countdown=seconds, throw=False)
+        except Reject as refused:
+            log.warning("%s waits: its broker took no message: %s", task.name, refused.reason)
+            if until is not None and SystemClock.now() >= until:
+                return Reject(refused.reason, requeue=True)
+            SystemClock().pause(BROKER_SECONDS)
+        else:
+            return told
 
 
 def _time_left(task: Any) -> str | None:

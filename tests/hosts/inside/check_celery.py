@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from celery import Celery
+from redis import Redis
 
 import nottwice as nt
 from nottwice.celery.tasks import _time_left
@@ -226,6 +227,25 @@ def test_a_doubt_is_retried_until_a_person_has_decided(tmp_path: Path) -> None:
     assert shop.done == ["a"]
 
 
+def test_a_task_whose_retry_the_broker_refuses_is_not_lost(tmp_path: Path, redis: str) -> None:
+    """P288. Celery drops a task if its broker does not take the message of its retry."""
+    shop = Shop(tmp_path, redis)
+    plan_death(tmp_path, "after")
+    with shop.worker(), Redis.from_url(redis) as server:
+        sent = shop.send("post", "a")
+        wait_for(lambda: "Retry in" in shop.log)
+        server.execute_command("ACL", "SETUSER", "default", "-lpush")
+        # Celery tries a message four times.
+        wait_for(lambda: sum(one["count"] for one in server.acl_log()) >= 5, seconds=20)
+        server.execute_command("ACL", "SETUSER", "default", "+lpush")
+        with nt.Reviews(store_of(tmp_path)) as reviews:
+            (case,) = reviews.open()
+            said: dict[str, Any] = {"result": {"did": "seen"}, "by": "ann", "why": "looked"}
+            reviews.decide(case.review.review_id, "happened", **said)
+        assert shop.result(sent) == {"did": "seen"}
+    assert shop.done == ["a"]
+
+
 def test_a_tool_that_fails_for_good_fails_its_task(tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     with shop.worker():
@@ -346,6 +366,7 @@ def test_a_task_that_is_revoked_while_a_person_is_asked_ends(tmp_path: Path) -> 
 DECLARED = """
 import nottwice as nt
 from celery import Celery
+from redis import Redis
 
 app = Celery("shop")
 
