@@ -43,7 +43,8 @@ def test_a_doubt_is_a_pending_activity_and_a_failure_is_one(
 
 
 @pytest.mark.parametrize(
-    "cases", ["heartbeats and method", "heartbeats and cancellation", "heartbeat_timeout"]
+    "cases",
+    ["heartbeats and method", "heartbeats and cancellation", "heartbeat_timeout", "told_to_stop"],
 )
 def test_heartbeats_and_cancellations_arrive(python: Path, tmp_path: Path, cases: str) -> None:
     run_inside(python, FILE, tmp_path, "-k", cases)

@@ -118,7 +118,7 @@ class _Made:
         @functools.wraps(function)
         def perform(task: Any, /, *args: Any, **kwargs: Any) -> Any:
             left = _time_left(task)
-            until = None if left is None else SystemClock.now() + parse_duration(left)
+            until = None if left is None else SystemClock.now() + parse_duration(left, what="within")
             try:
                 return self._once(left, args, kwargs)
             except NottwiceError as error:

@@ -41,7 +41,9 @@ from nottwice.model.runs.labels import Labels
 
 log = logging.getLogger("nottwice")
 _under_way: set[asyncio.Future[Any]] = set()
-"""Calls that continue without their callers. An event loop does not keep its tasks alive."""
+"""Calls in event loops, which do not keep their tasks alive."""
+_left: set[asyncio.Future[Any]] = set()
+"""Those that continue without their callers."""
 
 
 def opening_of(
@@ -126,8 +128,9 @@ async def once_async(opening: Opening, call: ModelCall) -> CallResult[Any]:
     driven = _Driven(opening, call)
     task = asyncio.ensure_future(driven.run())
     for old in [one for one in _under_way if one.get_loop().is_closed()]:
-        # An interrupt closed its loop, so its done callback will never run.
+        # An interrupt closed its loop, so its done callbacks will never run.
         _under_way.discard(old)
+        _left.discard(old)
     _under_way.add(task)
     task.add_done_callback(_under_way.discard)
     try:
@@ -136,11 +139,23 @@ async def once_async(opening: Opening, call: ModelCall) -> CallResult[Any]:
         if not task.done():
             if driven.has_begun():
                 task.add_done_callback(_log_unseen)
+                task.add_done_callback(_left.discard)
+                _left.add(task)
             else:
                 task.cancel()
         raise
     except NottwiceError as error:
         raise without_our_frames(error) from error.__cause__
+
+
+async def left_calls_ended() -> None:
+    """Wait for the calls of this event loop that continue without their callers.
+
+    The end of the loop would cancel them and leave them in doubt.
+    """
+    loop = asyncio.get_running_loop()
+    while mine := [one for one in _left if one.get_loop() is loop]:
+        await asyncio.wait(mine)
 
 
 class _Driven:

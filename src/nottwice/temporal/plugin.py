@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import threading
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -26,6 +27,7 @@ from temporalio.worker import (
     Interceptor,
     StartActivityInput,
     StartLocalActivityInput,
+    Worker,
     WorkflowInboundInterceptor,
     WorkflowInterceptorClassInput,
     WorkflowOutboundInterceptor,
@@ -36,6 +38,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 from nottwice.engine.clock import SystemClock
 from nottwice.errors import NottwiceError
 from nottwice.guard.ledger import AnyStore, Ledger, ledger_of
+from nottwice.guard.once import left_calls_ended
 from nottwice.hosts.calls import arguments_of, bare, tool_of
 from nottwice.hosts.ordinals import Ordinals
 from nottwice.hosts.verdict import OPERATOR_SECONDS, HostVerdict, verdict
@@ -69,6 +72,17 @@ class Plugin(SimplePlugin):
             interceptors=[_Interceptor(store, settle_timeout, every)],
             workflow_runner=_passing_nottwice_through,
         )
+
+
+    async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
+        """Run a worker, and wait for the async tools that it has left when it was stopped.
+
+        Temporal waits for sync tools, which run in threads, and cancels async ones.
+        """
+        try:
+            await super().run_worker(worker, next)
+        finally:
+            await left_calls_ended()
 
 
 def _passing_nottwice_through(runner: WorkflowRunner | None) -> WorkflowRunner:

@@ -162,6 +162,30 @@ def test_a_worker_killed_before_the_effect_or_after_the_receipt(
 
 
 @CONTROL
+def test_a_worker_that_is_told_to_stop_leaves_no_async_tool_in_doubt(
+    tmp_path: Path, words: list[str]
+) -> None:
+    """P304. Temporal cancels its activity. The worker ends when the outcome is recorded."""
+
+    async def scene(stage: Stage) -> None:
+        (stage.folder / "slow").touch()
+        with stage.worker(*words) as first:
+            handle = await stage.start([[["apost", "a"]]])
+            await asyncio.to_thread(wait_for, (stage.folder / "slowed").exists)
+            first.terminate()
+            await _until_attempt(handle, 2)
+            # Without nottwice, the event loop has ended by now, and with it the call.
+            await asyncio.sleep(1)
+            (stage.folder / "go").touch()
+            assert await asyncio.to_thread(first.wait, 60) == 0
+        with stage.worker(*words):
+            assert await handle.result() == [{"did": "a-0"}]
+        assert stage.done == (["a-0", "a-0"] if words else ["a-0"])
+
+    play(scene, tmp_path)
+
+
+@CONTROL
 def test_an_effect_that_outlives_its_timeout_on_two_workers(
     tmp_path: Path, words: list[str]
 ) -> None:

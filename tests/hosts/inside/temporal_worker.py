@@ -6,6 +6,7 @@ With ``bare`` it has the same activities without nottwice, as the control.
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -118,8 +119,11 @@ async def main(address: str, queue: str) -> None:
             # How long Temporal waits for a worker that has died, before another one may continue.
             sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
         )
-        (FOLDER / "ready").touch()
-        await worker.run()
+        told_to_stop = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told_to_stop.set)
+        async with worker:
+            (FOLDER / "ready").touch()
+            await told_to_stop.wait()
 
 
 if __name__ == "__main__":
