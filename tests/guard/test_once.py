@@ -12,6 +12,7 @@ import pytest
 import nottwice as nt
 from nottwice.adapters import declare
 from nottwice.errors import InvalidArguments, KeyConflict, ReplayUnsafeError, RunRemoved, UsageError
+from nottwice.guard.once import left_calls_ended
 from nottwice.model.review import Verb
 from nottwice.store.interface import Commit
 from nottwice.store.memory import MemoryData, MemoryStore
@@ -402,6 +403,32 @@ def test_a_caller_that_is_cancelled_leaves_immediately_and_the_outcome_is_record
             assert not store.open_reviews()
 
     asyncio.run(work())
+
+
+def test_a_host_can_wait_for_the_calls_whose_callers_were_cancelled() -> None:
+    """P304. The end of their event loop would leave them in doubt."""
+    store = Counting()
+
+    async def work() -> None:
+        started, go = asyncio.Event(), asyncio.Event()
+
+        async def slow(arguments: dict[str, Any]) -> str:
+            started.set()
+            await go.wait()
+            return "paid"
+
+        caller = asyncio.ensure_future(ledger.aonce("g", "1", PAY, {}, slow))
+        await started.wait()
+        caller.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await caller
+        asyncio.get_running_loop().call_soon(go.set)
+        await left_calls_ended()
+
+    with nt.Ledger(store) as ledger:
+        asyncio.run(work())
+        assert ledger.once("g", "1", PAY, {}, unwanted).value == "paid"
+        assert not store.open_reviews()
 
 
 def test_a_caller_that_is_cancelled_before_it_began_leaves_nothing_behind(host: Host) -> None:

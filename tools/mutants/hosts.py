@@ -57,6 +57,14 @@ HOSTS: tuple[Mutant, ...] = (
         why="Ctrl-C and the soft time limit of Celery would be lost, and a person would be asked.",
     ),
     Mutant(
+        name="a host that stops leaves its calls behind",
+        file="guard/once.py",
+        old="        await asyncio.wait(mine)\n",
+        new="        return\n",
+        tests=(f"{_ONCE}::test_a_host_can_wait_for_the_calls_whose_callers_were_cancelled",),
+        why="Each deploy of a Temporal worker would ask a person about its async tools in flight.",
+    ),
+    Mutant(
         name="a cancelled caller waits for verify",
         file="engine/hooks.py",
         old="        said.cancel()\n        raise\n    if not done:\n",

@@ -72,6 +72,12 @@ class Stage:
         invocation: str = asked(url, plan)["invocationId"]
         return invocation
 
+    def start_with_key(self, plan: list[list[str]]) -> str:
+        """The same with an idempotency key."""
+        url = f"{self.servers.node.ingress}/{self.name}/task/send"
+        invocation: str = asked(url, plan, headers={"idempotency-key": "7"})["invocationId"]
+        return invocation
+
     def result(self, invocation: str) -> Any:
         try:
             return asked(f"{self.servers.node.ingress}/restate/invocation/{invocation}/attach")
@@ -291,6 +297,23 @@ def test_an_invocation_that_is_restarted_as_a_new_one(
         again = servers.change(invocation, "restart-as-new")["new_invocation_id"]
         assert stage.result(again) == first == [{"did": "a"}]
     assert stage.done == (["a"] if how == "by group" else ["a", "a"])
+
+
+@CONTROL
+def test_an_idempotency_key_that_restate_has_forgotten(
+    servers: Servers, tmp_path: Path, *, bare: bool
+) -> None:
+    """P289. The id of an invocation follows from its key. So its calls have their names again."""
+    stage = Stage(servers, tmp_path, bare=bare)
+    with stage.service():
+        invocation = stage.start_with_key([["send", "a"]])
+        assert stage.result(invocation) == [{"did": "a"}]
+        servers.change(invocation, "purge")
+        known = f"SELECT id FROM sys_invocation WHERE id = '{invocation}'"
+        wait_for(lambda: servers.query(known) == [])
+        assert stage.start_with_key([["send", "a"]]) == invocation
+        assert stage.result(invocation) == [{"did": "a"}]
+    assert stage.done == (["a", "a"] if bare else ["a"])
 
 
 @pytest.mark.parametrize("woken", [False, True], ids=["looks", "woken"])

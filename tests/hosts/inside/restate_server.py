@@ -7,7 +7,7 @@ import os
 import subprocess
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,18 @@ from tests.hosts.required import missing
 LIMIT_SECONDS = 150.0
 
 
-def asked(url: str, body: Any = None, *, method: str | None = None) -> Any:
+def asked(
+    url: str,
+    body: Any = None,
+    *,
+    method: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Any:
     """The answer to a request, as JSON."""
     data = None if body is None else json.dumps(body).encode()
-    headers = {"content-type": "application/json", "accept": "application/json"}
-    request = urllib.request.Request(url, data=data, headers=headers, method=method)
+    usual = {"content-type": "application/json", "accept": "application/json"}
+    every = {**usual, **(headers or {})}
+    request = urllib.request.Request(url, data=data, headers=every, method=method)
     with urllib.request.urlopen(request, timeout=LIMIT_SECONDS) as answer:
         text = answer.read()
     return json.loads(text) if text else None
