@@ -28,7 +28,9 @@ def test_an_effect_is_not_repeated_while_another_service_makes_it(
     run_inside(python, FILE, tmp_path, "-k", cases, restate=restate_server)
 
 
-@pytest.mark.parametrize("cases", ["paused or restarted_as or forgotten", "doubt or fails", "database"])
+@pytest.mark.parametrize(
+    "cases", ["paused or restarted_as or forgotten", "doubt or fails", "database"]
+)
 def test_resumes_restarts_and_doubts_repeat_nothing(
     python: Path, restate_server: Path, tmp_path: Path, cases: str
 ) -> None:

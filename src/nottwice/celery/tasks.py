@@ -118,14 +118,14 @@ class _Made:
         @functools.wraps(function)
         def perform(task: Any, /, *args: Any, **kwargs: Any) -> Any:
             left = _time_left(task)
-            until = None if left is None else SystemClock.now() + parse_duration(left, what="within")
+            ends = None if left is None else SystemClock.now() + parse_duration(left, what="limit")
             try:
                 return self._once(left, args, kwargs)
             except NottwiceError as error:
                 seconds = self._retry_in(error)
                 if seconds is None or task.request.called_directly or task.request.is_eager:
                     raise
-                raise _retried(task, error, seconds, until) from error
+                raise _retried(task, error, seconds, ends) from error
 
         # Celery compares the arguments of a message with this before it is sent.
         mine = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
@@ -153,7 +153,7 @@ class _Made:
         return None if said.retry_in is None else min(max(0.1, said.retry_in), MOST_SECONDS)
 
 
-def _retried(task: Any, error: NottwiceError, seconds: float, until: float | None) -> Exception:
+def _retried(task: Any, error: NottwiceError, seconds: float, ends: float | None) -> Exception:
     """Send the message of a retry. Return what tells Celery of it.
 
     Celery would drop the task if the broker does not take the message. So it is sent again while
@@ -164,7 +164,7 @@ def _retried(task: Any, error: NottwiceError, seconds: float, until: float | Non
             told: Exception = task.retry(exc=error, countdown=seconds, throw=False)
         except Reject as refused:
             log.warning("%s waits: its broker took no message: %s", task.name, refused.reason)
-            if until is not None and SystemClock.now() >= until:
+            if ends is not None and SystemClock.now() >= ends:
                 return Reject(refused.reason, requeue=True)
             SystemClock().pause(BROKER_SECONDS)
         else:

@@ -73,7 +73,6 @@ class Plugin(SimplePlugin):
             workflow_runner=_passing_nottwice_through,
         )
 
-
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
         """Run a worker, and wait for the async tools that it has left when it was stopped.
 
