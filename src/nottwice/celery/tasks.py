@@ -161,14 +161,12 @@ def _retried(task: Any, error: NottwiceError, seconds: float, ends: float | None
     """
     while True:
         try:
-            told: Exception = task.retry(exc=error, countdown=seconds, throw=False)
+            return cast("Exception", task.retry(exc=error, countdown=seconds, throw=False))
         except Reject as refused:
             log.warning("%s waits: its broker took no message: %s", task.name, refused.reason)
             if ends is not None and SystemClock.now() >= ends:
-                return Reject(refused.reason, requeue=True)
+                return cast("Exception", Reject(refused.reason, requeue=True))
             SystemClock().pause(BROKER_SECONDS)
-        else:
-            return told
 
 
 def _time_left(task: Any) -> str | None:
