@@ -51,8 +51,8 @@
     │   ├─ Retryable             nothing took effect; trying again may help
     │   │   └─ InvalidRetryAfter   the wait that it asks for cannot be read
     │   ├─ Permanent             nothing took effect; trying again cannot help
-    │   │   ├─ DeniedByPolicy      a policy refused to let the call be made (L9)
-    │   │   ├─ RejectedByReviewer  a person refused to let the call be made (H3)
+    │   │   ├─ DeniedByPolicy      a policy denied the call (L9)
+    │   │   ├─ RejectedByReviewer  a person rejected the call (H3)
     │   │   ├─ EventTimeout        the event did not come in time
     │   │   ├─ ContextTooLong      a conversation does not fit into the model's window
     │   │   ├─ ModelRefused        a model does not answer this conversation
@@ -167,7 +167,7 @@ class SelfWait(UsageError):
 
 
 class ConditionUnknown(UsageError):
-    """A run ends by a ``done_when`` function, and this process does not have that function."""
+    """A ``done_when`` function decides when this run ends, and this process does not have it."""
 
     condition: str
     """The name of the function, with ``()``."""
@@ -397,11 +397,11 @@ class Ambiguous(ToolFailure):
 
 
 class DeniedByPolicy(Permanent):
-    """A policy refused to let this call be made."""
+    """A policy denied this call. It was not made."""
 
 
 class RejectedByReviewer(Permanent):
-    """A person refused to let this call be made."""
+    """A person rejected this call. It was not made."""
 
 
 class EventTimeout(Permanent):

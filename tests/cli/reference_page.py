@@ -35,10 +35,10 @@ graphs, shows a ledger, records decisions, and checks declarations.
 
 On a terminal it prints tables without their empty columns. In a pipe it prints plain lines that are
 never cut, always with the same columns. For scripts, `--json` prints exactly one JSON document to
-stdout, in pure ASCII, and its fields are only ever added to. Notes and errors go to stderr. What
-runs, tools and people wrote is shown with every control character escaped.
+stdout, in pure ASCII. A new version may add fields and removes none. Notes and errors go to stderr.
+Control characters in texts of runs, tools and people are escaped.
 
-What the options and `NOTTWICE_STORE` do not say is taken from the nearest `pyproject.toml`, in this
+What neither the options nor `NOTTWICE_STORE` say comes from the nearest `pyproject.toml`, in this
 folder or above it:
 
 ```toml
@@ -62,7 +62,7 @@ With `--json`, an error with exit code 1 is also a document: `{"error": {"type":
 SHARED = """\
 ## Options of every command
 
-They may stand before or after the command.
+You can give them before or after the command.
 """
 HELP = "- `-h, --help`: Show the help and stop.\n"
 SHAPES = """\
@@ -108,12 +108,19 @@ def _paragraphs(text: str) -> Iterator[str]:
         first, _, rest = paragraph.partition("\n")
         if rest.startswith("Examples:"):
             # A console block is compared with the commands and options that exist.
-            lines = (f"$ {line.strip()}" for line in rest.splitlines()[1:])
-            yield "```console\n{}\n```\n".format("\n".join(lines))
+            yield "```console\n{}\n```\n".format("\n".join(_typed(rest.splitlines()[1:])))
         elif first.strip() == "\b":
             yield f"```text\n{textwrap.dedent(rest)}\n```\n"
         else:
             yield textwrap.fill(" ".join(paragraph.split()), 100, break_on_hyphens=False) + "\n"
+
+
+def _typed(examples: list[str]) -> Iterator[str]:
+    """The examples as a console shows them: a line that continues another one has no prompt."""
+    before = ""
+    for line in examples:
+        yield f"  {line.strip()}" if before.endswith("\\") else f"$ {line.strip()}"
+        before = line
 
 
 def _options(command: click.Command, context: click.Context, *, shared: bool) -> str:

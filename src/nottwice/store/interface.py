@@ -396,7 +396,7 @@ class Store(NoticeStore, WorkerStore, Protocol):
         tags: Tags = (),
         group: str | None = None,
     ) -> list[RunRecord]:
-        """Runs, last changed first; the identity ``prefix`` is matched literally.
+        """Runs, last changed first. ``prefix``: only runs whose id begins with this text.
 
         ``graph``: only runs of this graph, by its name or its id. ``queued``: only runs that are
         merely enqueued (True), or only the others (False). ``before``: only runs that follow this

@@ -120,7 +120,7 @@ def clean(state):
     (empty.folder / "module.py").write_text(source.format(why=""))
     ended = empty.shell("nottwice check module.py")
     assert ended.exit_code == 3
-    assert "error: the comment at module.py:12 waives nothing" in ended.stdout
+    assert "error: the comment at module.py:12 is ignored" in ended.stdout
     assert "warning: node 'clean' of flow@1.0.0 changes files" in ended.stdout
     (empty.folder / "module.py").write_text(source.format(why=", a cache is made anew"))
     ended = empty.shell("nottwice check module.py --strict")

@@ -77,7 +77,7 @@ def test_an_upstream_that_ignores_the_key_is_found_by_every_trial() -> None:
     assert "two in parallel: races" in result.stdout
     assert "killed in mid-call: ignores the key" in result.stdout
     last = result.stdout.splitlines()[-1]
-    assert last.startswith("costume ignores the key. It is unsafe_on_replay in a costume")
+    assert last.startswith("costume ignores the key. In fact it is unsafe_on_replay")
 
 
 def test_an_upstream_that_looks_first_and_acts_then_races() -> None:

@@ -84,7 +84,7 @@ def test_whether_noticing_is_free_of_effects() -> None:
 
     assert report(plain).answers.detection_is_free == "yes: nothing is called"
     assert report(plain, verify=found_by_id).answers.detection_is_free.startswith(
-        "nothing speaks against it"
+        "yes, as far as its code shows"
     )
     assert report(plain, verify=posts).answers.detection_is_free == (
         "cannot tell: verify uses .post"

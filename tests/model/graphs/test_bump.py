@@ -86,7 +86,7 @@ MAJOR = {
     'field "note" of the state was removed': made(
         state={"type": "object", "properties": {"order_id": FIELDS["order_id"]}, "required": []}
     ),
-    'list "log" of the state is only added to now': made(append=("log",)),
+    'list "log" of the state is append-only now': made(append=("log",)),
     'tool "pay" removed': made(tools=()),
     'tool "pay" loosened from idempotent_with_key to pure': made(
         tools=(replace(PAY, replay_class=ReplayClass.PURE, key=None, window_seconds=None),)

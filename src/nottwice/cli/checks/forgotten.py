@@ -78,14 +78,14 @@ def _findings(report: CodeReport) -> Iterator[Finding]:
     for file, line, text in report.refused:
         yield Finding(
             Level.ERROR,
-            f"the comment at {_place(file, line)} waives nothing: {text!r} gives no reason",
+            f"the comment at {_place(file, line)} is ignored: {text!r} gives no reason",
             f"write {SPELLING}",
             place=f"{file}:{line}",
         )
     for start in report.unread:
         yield Finding(
             Level.WARNING,
-            f"{start} was not looked into: its source cannot be read",
+            f"{start} was not checked: its source cannot be read",
             "declare it in a .py file, or watch it while it runs: NOTTWICE_WATCH=warn",
         )
     if report.cut_off:

@@ -58,7 +58,7 @@ def notify(
     \b
     Examples:
       nottwice notify --test
-      * * * * * nottwice notify    # every minute, from cron
+      nottwice notify             # from cron, every minute
       nottwice notify --watch
       nottwice notify --again
     """

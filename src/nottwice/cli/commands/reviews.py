@@ -32,7 +32,9 @@ WALKING = "d: look and decide, n: next, q: stop"
     help="Only reviews of this kind; can be given several times.",
 )
 @click.option("--tool", metavar="NAME", help="Only reviews about calls of this tool.")
-@click.option("--since", metavar="WHEN", help="Only opened since: 24h ago, or 2026-11-05T08:00.")
+@click.option(
+    "--since", metavar="WHEN", help="Only from then on: 24h for the last day, or 2026-11-05T08:00."
+)
 @click.option("--walk", is_flag=True, help="Go through the open ones, and decide or skip each.")
 @click.option(
     "--fail-if-open", is_flag=True, help="End with exit code 3 if a review is still undecided."

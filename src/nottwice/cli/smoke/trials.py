@@ -43,7 +43,7 @@ _ADVICE = {
     KeyFinding.HONOURS: "It may stay idempotent_with_key.",
     KeyFinding.RACES: "It is unsafe_on_replay for callers that overlap: declare it so, or let the "
     "upstream look at the key and act in one step.",
-    KeyFinding.IGNORES: "It is unsafe_on_replay in a costume: declare it so, with a verify hook, "
+    KeyFinding.IGNORES: "In fact it is unsafe_on_replay: declare it so, with a verify hook, "
     "or send nt.current_call().key where the upstream looks for it.",
     KeyFinding.UNCLEAR: "Nothing is proven. Fix what the evidence shows, and try again.",
 }

@@ -34,7 +34,7 @@ def look_at_seals(session: Session) -> Doing[None]:
         return
     flaws: list[str] = yield Read(lambda store: store.flaws(session.run_id))
     if flaws:
-        more = [f"and {len(flaws) - _MOST_SHOWN:,} things more"] if flaws[_MOST_SHOWN:] else []
+        more = [f"and {len(flaws) - _MOST_SHOWN:,} more"] if flaws[_MOST_SHOWN:] else []
         raise LedgerTampered(
             "; ".join([one.rstrip(".") for one in flaws[:_MOST_SHOWN]] + more) + "."
         )
@@ -74,8 +74,8 @@ def hold(session: Session, found: LedgerTampered, *, release: bool) -> Doing[Led
     command = decide_command(wanted.review_id, session.store.location)
     return LedgerTampered(
         f"Run {run_id!r} cannot be trusted: {found} Nothing was sent, and nothing in doubt was "
-        "settled. The run waits for a person. See all that does not fit: nottwice audit "
-        "--verify. Then restore it from a backup, vouch for it as it is (nottwice audit --adopt), "
+        "settled. The run waits for a person. To see everything that does not fit: nottwice "
+        "audit --verify. Then restore it from a backup, vouch for it as it is (nottwice audit --adopt), "
         f"or decide with: {command}",
         review_id=wanted.review_id,
         run_id=session.run_id,

@@ -173,7 +173,7 @@ def _detection_is_free(tool: Tool, hook: References | None) -> str:
     writing = sorted(hook.attributes & _LOOKS_LIKE_WRITING)
     if writing:
         return f"cannot tell: verify uses {', '.join(f'.{name}' for name in writing)}"
-    return "nothing speaks against it: verify runs no effectful tool and nothing that writes"
+    return "yes, as far as its code shows: verify runs no effectful tool and nothing that writes"
 
 
 def _client_retries(body: References, opinions: list[Opinion]) -> str:

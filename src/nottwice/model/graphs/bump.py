@@ -202,7 +202,7 @@ def _state(old: Fingerprint, new: Fingerprint) -> Iterator[BumpReason]:
     if fit is Fit.NARROWER and fields and all(each.fit is not fit for each in fields):
         yield BumpReason(Part.MAJOR, "the state narrowed")
     for name in sorted(set(old.graph.append) ^ set(new.graph.append)):
-        how = "is only added to now" if name in new.graph.append else "is no longer only added to"
+        how = "is append-only now" if name in new.graph.append else "is no longer append-only"
         yield BumpReason(Part.MAJOR, f'list "{name}" of the state {how}')
 
 

@@ -42,7 +42,7 @@ class ToolActivity:
 class Activity:
     """What was done since a moment."""
 
-    since: Annotated[Timestamp, "the moment"]
+    since: Annotated[Timestamp, "from when on it counts"]
     until: Annotated[Timestamp, "when it was read"]
     runs: Annotated[int, "how many runs changed or ran since then"]
     calls: Annotated[int, "how many calls began since then"]

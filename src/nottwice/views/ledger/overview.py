@@ -171,7 +171,7 @@ def _hints_for_people(
     for run in ready:
         if run.run_id not in undecided:
             is_decided = any(wait.subject in decided for wait in run.waits)
-            came = "was decided" if is_decided else "has what it waited for"
+            came = "has its decision" if is_decided else "has what it waited for"
             found.append(_resuming(run, came, line))
     found += [_resuming(run, "was interrupted", line) for run in interrupted]
     # A child is resumed by resuming its root, which may be listed for its own sake.

@@ -142,6 +142,6 @@ def _advice(cost: ToolCost) -> str:
     asked = "1 question" if many == 1 else f"{many} questions"
     waited = age_text(cost.waited_seconds).removesuffix(" ago")
     return (
-        f"A verify hook for {shorten(cost.tool, 80)} that can tell would have answered {asked}; "
+        f"A verify hook for {shorten(cost.tool, 80)} could have answered {asked}; "
         f"runs waited {waited} for people."
     )

@@ -30,7 +30,7 @@ class GraphOutline:
 
     graph: Annotated[str, "name@version"]
     nodes: Annotated[tuple[str, ...], "its nodes, in the order of their declaration"]
-    arrows: Annotated[tuple[ArrowView, ...], "every way; see arrow"]
+    arrows: Annotated[tuple[ArrowView, ...], "every way from one node to the next; see arrow"]
     status: Annotated[dict[str, str], "of a run, the status of each node; else empty"]
     definition: GraphDefinition
     marks: tuple[NodeView, ...]
