@@ -42,7 +42,7 @@ def test_what_a_dead_process_left_is_in_the_inbox_before_it_has_a_review(
         (left,) = found.left
         assert ledger.store.open_reviews("ticket-7") == []
     assert (left.run_id, left.in_doubt, found.left_more) == ("ticket-7", 1, False)
-    assert left.text == "Nothing runs by itself. Run the program that owns it again."
+    assert left.text == "Only your program can continue it: run it again."
 
 
 def test_doubts_come_before_older_questions_and_offer_nothing_in_passing(

@@ -22,7 +22,7 @@ def test_a_plain_run_needs_its_program(killed: Workplace) -> None:
         waiting = who_resumes(ledger, view_of(ledger, "ticket-8"), LINE)
         done = who_resumes(ledger, view_of(ledger, "done-1"), LINE)
     assert (waiting.is_finding, waiting.command) == (True, None)
-    assert "Run the program that owns it again" in waiting.text
+    assert "Only your program can continue it" in waiting.text
     assert (done.is_finding, done.text) == (False, "It is completed. Nothing continues it.")
 
 
@@ -32,6 +32,22 @@ def test_without_a_living_process_a_run_of_a_graph_is_a_finding(graph_runs: Work
     assert found.is_finding
     assert found.text == "No living worker has listening@1.0.0. Start a worker."
     assert found.command == "nottwice run --id listen-1 --app flows:app --store agent.db"
+
+
+def test_a_fork_is_not_left_to_a_worker_because_none_picks_it_up(tmp_path: Path) -> None:
+    graph = nt.Graph("resuming", version="1.0.0")
+
+    @graph.node
+    def look(state: dict[str, object]) -> None:
+        return None
+
+    with Ledger(tmp_path / "a.db") as ledger:
+        graph.run("r", {}, store=ledger)
+        graph.fork("r", to="r-2", at=0, store=ledger)
+        found = who_resumes(ledger, view_of(ledger, "r-2"), LINE)
+    assert found.is_finding
+    assert found.text == "It is a fork, which no worker picks up. Run it yourself."
+    assert found.command == "nottwice run --id r-2 --app flows:app --store agent.db"
 
 
 def test_a_living_process_that_has_held_runs_of_the_graph_is_named(tmp_path: Path) -> None:

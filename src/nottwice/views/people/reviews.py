@@ -259,7 +259,7 @@ def subject_text(review: Review, row: CallRow | None) -> str:
 
 _ABOUT_THE_RUN = {
     ReviewKind.UNDEPLOYABLE: "the version of its graph",
-    ReviewKind.RESTORED: "the copy that it is in",
+    ReviewKind.RESTORED: "this copy of the ledger",
     ReviewKind.CORRUPT: "its rows and seals",
 }
 

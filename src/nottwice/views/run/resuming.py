@@ -45,9 +45,12 @@ def who_resumes(
             alive=(run.holder or "",),
         )
     if run.graph is None:
-        text = "Nothing runs by itself. Run the program that owns it again."
+        text = "Only your program can continue it: run it again."
         return _resumption(text, is_finding=True)
     command = resume_command(run, commands)
+    if run.origin is not None:
+        text = "It is a fork, which no worker picks up. Run it yourself."
+        return _resumption(text, command=command or commands.resume(run.run_id), is_finding=True)
     holders = Holders(ledger.store)
     workers = states_of(ledger, holders) if workers is None else workers
     able = [one for one in workers if one[0].has_code_for(run.graph)]
