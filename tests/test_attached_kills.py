@@ -81,7 +81,7 @@ def test_an_approval_that_was_given_through_the_framework_survives_a_kill(
     assert program.effects == ["7 None"]
 
 
-def test_an_approved_call_that_was_killed_is_in_doubt_and_not_approved_anew(
+def test_an_approved_call_that_was_killed_is_in_doubt_and_not_approved_again(
     tmp_path: Path, store: str
 ) -> None:
     program = Program(tmp_path, store, APPROVED)

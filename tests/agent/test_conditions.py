@@ -74,7 +74,7 @@ def test_what_resembles_a_marker_and_is_none_is_refused(condition: str, where: s
 # How long evidence counts
 
 
-def test_evidence_in_words_is_given_anew_after_a_message() -> None:
+def test_evidence_in_words_is_given_again_after_a_message() -> None:
     words, bound = "the customer is happy", "Ann knows [receipt: send_mail]"
     second = {"show_evidence": {"condition": 2, "evidence": "I wrote"}}
     shop = Workshop([MAIL, [CLAIM, second], "done", "done again", CLAIM, "now it is"])
@@ -87,7 +87,7 @@ def test_evidence_in_words_is_given_anew_after_a_message() -> None:
     assert bound not in reminder, "a receipt of the run counts for all of it"
 
 
-def test_evidence_in_words_is_given_anew_after_what_a_person_says_to_a_refusal() -> None:
+def test_evidence_in_words_is_given_again_after_what_a_person_says_to_a_refusal() -> None:
     def says(request: Any) -> Any:
         if request.turn == 2:
             raise nt.errors.ModelRefused("no")

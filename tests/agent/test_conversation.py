@@ -216,7 +216,7 @@ def test_the_second_process_finds_a_message_already_heard() -> None:
     assert shop.finish() == outcome
 
 
-def test_many_who_say_the_same_at_once_are_heard_once(tmp_path: Any) -> None:
+def test_the_same_message_sent_concurrently_counts_once(tmp_path: Any) -> None:
     shop, store = Workshop(SCRIPT), tmp_path / "agent.db"
     shop.agent.run("ticket-7", goal=GOAL, store=store)
 

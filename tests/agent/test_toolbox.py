@@ -113,7 +113,7 @@ def test_the_same_effect_twice_in_one_reply_is_done_once() -> None:
     assert "twice in one reply" in second.content
 
 
-def test_reads_are_made_anew_in_every_turn() -> None:
+def test_reads_are_made_again_in_every_turn() -> None:
     order = {"get_order": {"order_id": 7}}
     shop = Workshop([order, order, "done"])
     shop.finish()

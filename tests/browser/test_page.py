@@ -231,7 +231,7 @@ def test_a_server_that_is_killed_before_it_recorded_a_decision_leaves_none(
     assert _recorded(workplace) == (1, 0)
 
 
-def test_a_server_that_is_killed_before_it_tells_of_a_decision_leaves_one(
+def test_a_server_that_is_killed_before_it_reports_a_decision_leaves_one(
     open_page: Any, server: Server, workplace: Workplace
 ) -> None:
     page = visit_review(open_page(), "ticket-8", workplace)

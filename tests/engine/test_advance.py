@@ -322,7 +322,7 @@ def test_the_same_call_in_two_branches_is_two_calls(host: Host, effects: Effects
     assert sorted(row.identity.node_id for row in host.calls) == ["/[0]/both", "/[1]/both"]
 
 
-def test_branches_in_a_loop_begin_anew_each_time(host: Host, effects: Effects) -> None:
+def test_branches_in_a_loop_begin_again_each_time(host: Host, effects: Effects) -> None:
     flow = graph(append=["log"])
     flow.node(name="split", then=["a", "b"], join="meet")(lambda state: None)
     flow.node(name="a")(lambda state: {"log": [effects.act("a")]})

@@ -73,9 +73,7 @@ def test_a_receipt_that_is_handed_out_is_told_as_replayed(
     assert len(of_kind(told, events.AttemptEnded)) == 3
 
 
-def test_a_doubt_tells_of_its_review_and_of_the_decision(
-    host: Host, told: list[events.Event]
-) -> None:
+def test_a_doubt_names_its_review_and_the_decision(host: Host, told: list[events.Event]) -> None:
     @nt.tool("unsafe_on_replay")
     def events_lose(to: str) -> str:
         raise OSError("the connection broke")

@@ -62,7 +62,7 @@ def part(state: Any, name: str) -> Any:
 
 
 @pytest.mark.parametrize("state", TYPES)
-def test_parts_that_nothing_can_change_are_lent_again_and_not_made_anew(
+def test_parts_that_nothing_can_change_are_lent_again_and_not_rebuilt(
     host: Host, state: Any
 ) -> None:
     flow = graph(state=state)

@@ -294,7 +294,7 @@ def test_an_answer_comes_back_as_the_type_that_asking_or_returns_names(host: Hos
             assert nt.recorded("named", lambda: today(), returns=datetime) == today()
 
 
-def test_an_answer_of_a_type_that_later_code_does_not_name_is_not_asked_for_anew(
+def test_an_answer_of_a_type_that_later_code_does_not_name_is_not_asked_for_again(
     host: Host,
 ) -> None:
     with host.process() as ledger, ledger.run("r"):

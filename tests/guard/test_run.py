@@ -73,7 +73,7 @@ def test_the_block_names_its_run_and_code_in_it_can_ask(ledger: nt.Ledger) -> No
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), nt.Permanent("no")])
-def test_a_block_that_raises_gives_the_run_up_and_says_why(
+def test_a_block_that_raises_releases_the_run_and_says_why(
     ledger: nt.Ledger, error: BaseException
 ) -> None:
     with pytest.raises(type(error)) as caught, ledger.run("r"):
@@ -415,7 +415,7 @@ def test_a_sync_block_in_a_loop_is_held_until_its_last_call_has_ended() -> None:
         asyncio.run(main(ledger))
 
 
-def test_a_block_that_is_cancelled_while_it_drains_still_gives_the_run_up(
+def test_a_block_that_is_cancelled_while_it_drains_still_releases_the_run(
     ledger: nt.Ledger,
 ) -> None:
     async def main() -> None:

@@ -94,7 +94,7 @@ def test_a_tool_can_read_its_own_call(host: Host) -> None:
     assert second.started_at == first.started_at + 5
 
 
-def test_an_inner_call_does_not_hide_the_outer_one_for_good() -> None:
+def test_an_inner_call_does_not_hide_the_outer_one_permanently() -> None:
     names: list[str] = []
 
     @nt.tool("pure")

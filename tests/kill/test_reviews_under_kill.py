@@ -188,7 +188,7 @@ def test_a_second_and_different_decision_conflicts_and_changes_nothing(case: Cas
     check_state(case, State("DONE", 1, 1))
 
 
-def test_of_people_who_decide_at_once_exactly_one_is_heard(case: Case) -> None:
+def test_of_concurrent_decisions_exactly_one_counts(case: Case) -> None:
     leave_in_doubt(case, applied=True)
     review, gate = case.open_review(), case.gate("vote")
     wishes: list[dict[str, Any]] = [

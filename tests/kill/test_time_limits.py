@@ -257,7 +257,7 @@ def test_a_block_left_with_a_call_under_way_holds_the_run_until_it_ends(case: Ca
     assert case.run_record()["holder_id"] is None
 
 
-def test_a_block_cancelled_again_while_it_drains_still_gives_the_run_up_in_the_end(
+def test_a_block_cancelled_again_while_it_drains_still_releases_the_run_in_the_end(
     case: Case,
 ) -> None:
     gate = case.gate("slow")

@@ -90,7 +90,7 @@ def test_an_answer_is_used_once_wherever_its_use_is_killed(
     assert statuses(case) == ["used"]
 
 
-def test_of_people_who_answer_at_once_exactly_one_is_heard(case: Case) -> None:
+def test_of_concurrent_answers_exactly_one_counts(case: Case) -> None:
     desk(case, "ask")
     review, gate = case.open_review(), case.gate("vote")
     voters = [

@@ -101,7 +101,7 @@ def test_two_processes_that_fork_at_the_same_moment_get_one_chain_and_one_refusa
     assert values_of(rows, key(done.index(True) + 1)) == {"messages": [LONG, done.index(True) + 1]}
 
 
-def test_a_checkpoint_that_builds_upon_a_removed_thread_is_not_written(
+def test_a_checkpoint_that_builds_on_a_removed_thread_is_not_written(
     rows: Rows, place: str
 ) -> None:
     first = save(rows, key(0), {"messages": [LONG]})

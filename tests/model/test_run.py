@@ -73,7 +73,7 @@ def test_a_claim_with_another_epoch_is_another_fence() -> None:
     assert Fence("a1", 1) != Fence("a1", 2)
 
 
-def test_a_failed_run_is_not_over_for_good_and_a_removed_one_is() -> None:
+def test_a_failed_run_can_be_resumed_and_a_removed_one_cannot() -> None:
     final = {status for status in RunStatus if status.is_final}
     assert final == {RunStatus.COMPLETED, RunStatus.ABORTED, RunStatus.REMOVED}
 

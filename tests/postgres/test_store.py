@@ -227,7 +227,7 @@ def test_without_its_driver_the_error_says_what_to_install() -> None:
             sys.modules.update(kept)
 
 
-def test_two_who_decide_about_one_thing_at_once_do_not_wait_for_each_other_for_ever(
+def test_two_concurrent_decisions_about_one_thing_do_not_deadlock(
     two: tuple[PostgresStore, PostgresStore],
 ) -> None:
     """Batches of many runs, in every order: none may end in a visible deadlock."""

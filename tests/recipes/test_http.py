@@ -203,7 +203,9 @@ def test_headers_that_cannot_be_sent_leave_no_doubt_and_are_not_told(
     assert tracker.seen == []
 
 
-def test_headers_may_be_asked_for_anew_before_every_attempt(tracker: Tracker, ledger: Path) -> None:
+def test_headers_may_be_asked_for_again_before_every_attempt(
+    tracker: Tracker, ledger: Path
+) -> None:
     tokens = iter(["first", "second"])
     send = recipes.http_request(
         tracker.url,

@@ -48,7 +48,7 @@ def pay_once(store: FatalStore, client: FatalClient) -> list[list[CallStatus]]:
 
 
 @pytest.mark.parametrize("intents", [True, False])
-def test_a_point_lies_before_and_after_each_write_and_each_effect(
+def test_there_is_a_point_before_and_after_each_write_and_each_effect(
     tmp_path: Path, intents: bool
 ) -> None:
     points = FatalPoints()

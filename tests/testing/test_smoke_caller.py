@@ -85,7 +85,7 @@ ORDER = TrialOrder("r", {}, "k")
         (f'{READY}; input(); print(\'{{"raised": "No: such"}}\')', "could not be called: No: such"),
     ],
 )
-def test_a_caller_that_does_not_answer_is_told_of(program: str, said: str) -> None:
+def test_a_caller_that_does_not_answer_is_reported(program: str, said: str) -> None:
     with pytest.raises(CallerFailed, match=said):
         started(program, lambda caller: caller.call(ORDER))
 

@@ -184,7 +184,7 @@ def parent(child: nt.Graph[Any], *, broken: bool = False) -> nt.Graph[Any]:
 TOLD = {"order_id": 9, "told": "mailed ann"}
 
 
-def test_a_parent_reads_a_child_that_ended_before_its_graph_was_deployed_anew(
+def test_a_parent_reads_a_child_that_ended_before_its_graph_was_deployed_again(
     tmp_path: Path,
 ) -> None:
     store = str(tmp_path / "parent.db")

@@ -243,7 +243,7 @@ def test_an_abort_that_a_person_decided_comes_first(
     refused(host, new, "ann has decided 'abort'", restart_steps=True)
 
 
-def test_a_run_that_nothing_could_take_is_told_of_no_more(
+def test_a_run_that_nothing_could_take_is_no_longer_reported(
     host: Host, effects: Effects, new: nt.Graph[Any]
 ) -> None:
     broken_after(host, effects, lambda: None)

@@ -135,7 +135,7 @@ def test_names_that_are_not_there_are_refused_with_what_was_meant(
     assert whole(broken) == before
 
 
-def test_all_reasons_are_told_at_once(broken: Host, new: nt.Graph[Any]) -> None:
+def test_all_reasons_are_given_together(broken: Host, new: nt.Graph[Any]) -> None:
     with pytest.raises(nt.errors.MigrationRefused) as caught:
         migrate(broken, new, {"notify": "x", "y": "tell"}, upgrade=lambda state: None)
     assert len(caught.value.reasons) == 3
@@ -350,7 +350,7 @@ def test_a_commit_that_may_be_durable_is_not_taken_back(
     assert effects.done == ["pay 1", "tell 2"]
 
 
-def test_of_many_who_migrate_one_run_at_once_one_does(tmp_path: Path, effects: Effects) -> None:
+def test_of_concurrent_migrations_of_one_run_one_succeeds(tmp_path: Path, effects: Effects) -> None:
     """And who resumes it at the same moment, with either version, does nothing twice."""
     old, new = line(effects, "1.0.0", "pay", "notify"), line(effects, "2.0.0", "pay", "tell")
     effects.broken = {"notify"}

@@ -51,7 +51,7 @@ def test_an_odd_event_is_not_sent(
     assert ledger.store.events("listen-1") == []
 
 
-def test_a_run_is_cancelled_for_good_with_who_and_why(ledger: Ledger, visit: Visit) -> None:
+def test_a_run_is_cancelled_permanently_with_who_and_why(ledger: Ledger, visit: Visit) -> None:
     form = hidden(visit.get("/run?id=parent-1").text) | {"why": "called off"}
     unsure = visit.client.post("/run/cancel", data=form)
     assert (unsure.status_code, "did not confirm" in words(unsure.text)) == (400, True)

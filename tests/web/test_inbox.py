@@ -186,4 +186,4 @@ def test_an_inbox_without_reviews_names_what_a_dead_process_left(workplace: Work
         assert "Nothing waits for a person" not in shown
         assert "No review is open, but a process is gone" in shown
         assert "1 interrupted" in shown
-        assert "ticket-7 : 1 call in doubt . Only your program can continue it: run it again." in shown
+        assert "ticket-7 : 1 call in doubt . Only your program can continue it" in shown

@@ -97,7 +97,7 @@ def test_the_page_says_what_would_be_removed_and_when(visit: Visit, ledger: Ledg
 
 def test_the_ledger_says_what_no_process_will_continue(visit: Visit) -> None:
     text = visit.text("/ledger")
-    assert "ticket-7 (interrupted) could continue. Only your program can continue it: run it again." in text
+    assert "ticket-7 (interrupted) could continue. Only your program can continue it" in text
     assert "SQLite" in text
     assert "last backup: never" in text
 

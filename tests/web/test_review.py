@@ -29,7 +29,7 @@ def test_each_choice_says_what_it_will_do_and_none_is_chosen(visit: Visit, doubt
     assert [("acts" in choice.split(">")[0]) for choice in choices] == [False, True, False]
 
 
-def test_what_is_known_stands_on_the_page_in_the_order_of_time(visit: Visit, doubt: str) -> None:
+def test_what_is_known_is_on_the_page_in_the_order_of_time(visit: Visit, doubt: str) -> None:
     text = visit.text(f"/review/{doubt}")
     assert "Your money is on its way." in text
     assert "Search the upstream for the call id" in text

@@ -23,7 +23,7 @@ def visit(graph_runs: Workplace) -> Visit:
     return Visit(Ledger(graph_runs.store, create=False))
 
 
-def test_the_list_is_narrowed_by_its_address_and_says_why_a_run_stands(visit: Visit) -> None:
+def test_the_list_is_narrowed_by_its_address_and_says_why_a_run_waits(visit: Visit) -> None:
     text = visit.text("/runs")
     assert "listen-1 waiting event news listening@1.0.0" in text
     assert "failed-1 failed RuntimeError: the van \\u001b[31mis broken order@1.0.0" in text

@@ -136,7 +136,7 @@ def test_a_child_continues_by_itself_and_its_end_wakes_its_parent(
     assert (status(host), effects.done) == (RunStatus.COMPLETED, ["after"])
 
 
-def test_a_child_that_fails_by_itself_fails_its_parent_and_is_not_retried_for_ever(
+def test_a_child_that_fails_by_itself_fails_its_parent_and_is_not_retried_forever(
     host: Host, effects: Effects
 ) -> None:
     child = one_node(lambda state: {"answer": nt.ask("Go on?")}, "child")

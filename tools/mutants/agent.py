@@ -179,7 +179,7 @@ AGENT: tuple[Mutant, ...] = (
         new="        if self._harness.provider.model != refused_by[-1]:\n",
         tests=(
             "tests/agent/requests/test_refusal.py"
-            "::test_models_that_all_refuse_are_not_asked_in_turn_for_ever",
+            "::test_models_that_all_refuse_are_not_asked_in_turn_forever",
         ),
         why="Two models that both refuse would be asked and paid for in turn.",
     ),

@@ -12,7 +12,7 @@ LANGCHAIN: tuple[Mutant, ...] = (
         new="",
         tests=(
             "tests/langchain/test_rows.py"
-            "::test_a_checkpoint_that_builds_upon_a_removed_thread_is_not_written",
+            "::test_a_checkpoint_that_builds_on_a_removed_thread_is_not_written",
         ),
         why="The next resume would find a conversation that cannot be read.",
     ),

@@ -247,7 +247,7 @@ _DECISIONS: tuple[Mutant, ...] = (
         file="web/actions.py",
         old='        if form.get("sure") != "yes":\n',
         new="        if False:\n",
-        tests=(f"{_ACTIONS}::test_a_run_is_cancelled_for_good_with_who_and_why",),
+        tests=(f"{_ACTIONS}::test_a_run_is_cancelled_permanently_with_who_and_why",),
         why="One click in the wrong place would end a run for good.",
     ),
 )

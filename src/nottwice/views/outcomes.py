@@ -304,7 +304,7 @@ class RemovalView:
     families: Annotated[int, "how many runs were looked at, each with those that it has spawned"]
     removed: Annotated[
         dict[str, int],
-        "how many `runs` became tombstones; how many `calls`, `checkpoints`, `notices` were removed",
+        "how many `runs` became tombstones, and how many of the other rows were removed",
     ]
     still_open: Annotated[
         int, "how many families are old enough, but have a review, a doubt or a process"

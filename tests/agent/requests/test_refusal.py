@@ -117,7 +117,7 @@ def test_another_model_is_asked_when_the_agent_has_another_one() -> None:
     assert shop.host.open_reviews == []
 
 
-def test_models_that_all_refuse_are_not_asked_in_turn_for_ever() -> None:
+def test_models_that_all_refuse_are_not_asked_in_turn_forever() -> None:
     shop = refusing(Workshop(["never"]), 1)
     shop.finish()
     for model in ("scripted-2", "scripted-1", "scripted-2"):

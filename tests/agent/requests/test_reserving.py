@@ -54,7 +54,7 @@ def test_nothing_is_lost_where_every_request_was_answered() -> None:
     assert shop.finish().state.spent.unanswered_usd == 0.0
 
 
-def test_a_request_that_was_lost_for_good_can_be_seen_while_the_run_waits() -> None:
+def test_a_request_that_was_lost_permanently_can_be_seen_while_the_run_waits() -> None:
     shop = Workshop(["done"], most_output_tokens=1000, retry=nt.RetryPolicy(attempts=1))
     lose(shop, 1, kill=False)
     outcome = shop.finish()

@@ -330,7 +330,7 @@ def test_the_next_review_of_the_same_run_is_named(workplace: Workplace) -> None:
     )
 
 
-def test_the_command_of_the_error_works_as_it_stands(workplace: Workplace) -> None:
+def test_the_command_of_the_error_works_as_printed(workplace: Workplace) -> None:
     error = workplace.agent("handle", "ticket-9").stderr.strip().splitlines()[-1]
     command = error.partition("Decide with: ")[2]
     assert command.startswith("nottwice decide ")

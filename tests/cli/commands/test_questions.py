@@ -30,7 +30,7 @@ def test_a_question_is_shown_with_its_options_and_what_it_is_about(desk: Workpla
     ]
 
 
-def test_every_command_that_is_shown_for_a_question_works_as_it_stands(desk: Workplace) -> None:
+def test_every_command_that_is_shown_for_a_question_works_as_printed(desk: Workplace) -> None:
     document = desk.json("decide", desk.review_of("desk-1"))
     for command in document["commands"]:
         words = shlex.split(command)[1:]

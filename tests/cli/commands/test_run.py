@@ -55,7 +55,7 @@ def test_what_the_code_prints_never_reaches_stdout(empty: Workplace) -> None:
     assert document(ended)["state"]["log"] == ["worth 700", "paid", "sent"]
 
 
-def test_quiet_is_only_how_the_run_stands(empty: Workplace) -> None:
+def test_quiet_prints_only_the_state_of_the_run(empty: Workplace) -> None:
     ended = empty.run(f"{ORDER} --quiet")
     assert ended.stdout.startswith("Run t1: completed")
     assert ended.stderr.splitlines() == ["look_up prints this", "a process prints this"]

@@ -158,7 +158,7 @@ def test_a_failed_run_shows_its_error(workplace: Workplace) -> None:
     assert any(row[-1] == "step settle: LookupError" for row in timeline(shown))
 
 
-def test_a_command_in_an_error_of_the_guard_works_as_it_stands(workplace: Workplace) -> None:
+def test_a_command_in_an_error_of_the_guard_works_as_printed(workplace: Workplace) -> None:
     # `ResultNotKept` prints "nottwice show RUN" with the ledger left to the environment.
     ended = workplace.shell("NOTTWICE_STORE=agent.db nottwice show ticket-8")
     assert ended.exit_code == 0

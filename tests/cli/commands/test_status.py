@@ -22,7 +22,7 @@ def test_the_status_counts_runs_reviews_and_calls_in_doubt(killed: Workplace) ->
     assert lines[4].split(maxsplit=1) == ["in", "doubt  4 calls"]
 
 
-def test_every_command_that_the_status_suggests_works_as_it_stands(killed: Workplace) -> None:
+def test_every_command_that_the_status_suggests_works_as_printed(killed: Workplace) -> None:
     suggested = [line.strip() for line in killed.cli().stdout.splitlines() if "  nottwice" in line]
     assert len(suggested) == 4
     for line in suggested:

@@ -235,7 +235,7 @@ def test_what_verify_licenses_after_a_death_is_bounded_too(host: Host) -> None:
     assert upstream.requests == []
 
 
-def test_a_retry_by_name_begins_to_count_anew(host: Host) -> None:
+def test_a_retry_by_name_begins_to_count_again(host: Host) -> None:
     busy = nt.Retryable("busy")
     upstream = Upstream(busy, busy, busy, None)
     pay = keyed(upstream, retry=nt.RetryPolicy(2))

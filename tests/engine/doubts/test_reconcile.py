@@ -186,7 +186,7 @@ def test_an_answer_of_verify_is_one_piece_of_evidence_however_often_it_is_given(
     assert said == ["verify answered: still running", "verify answered: unknown"]
 
 
-def test_still_running_is_waited_for_but_not_for_ever(host: Host, upstream: Upstream) -> None:
+def test_still_running_is_waited_for_but_not_forever(host: Host, upstream: Upstream) -> None:
     program = protect(upstream, verify=lambda call: nt.still_running())
     with pytest.raises(nt.errors.ReplayUnsafeError, match="still running"):
         kill_then_resume(host, program, AFTER_THE_INTENT)

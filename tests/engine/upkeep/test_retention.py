@@ -366,7 +366,7 @@ here.sweep(store, clock, on_progress=lambda removed: print(removed.runs, flush=T
 """
 
 
-def test_killed_for_real_a_tombstone_stands_wherever_a_row_is_gone(tmp_path: Path) -> None:
+def test_killed_for_real_a_tombstone_is_left_wherever_a_row_is_gone(tmp_path: Path) -> None:
     path, clock = tmp_path / "agent.db", FakeClock()
     store = SqliteStore(path, now=clock.now())
     ledger = nt.Ledger(store, clock=clock)

@@ -37,7 +37,7 @@ def reviews(host: Host) -> list[Review]:
 # Questions
 
 
-def test_a_question_is_opened_once_and_its_answer_given_for_good(host: Host) -> None:
+def test_a_question_is_opened_once_and_its_answer_given_permanently(host: Host) -> None:
     first = in_step(host, lambda: nt.ask("Go on?"))
     second = in_step(host, lambda: nt.ask("Go on?"))
     assert isinstance(first, nt.errors.QuestionOpen)
@@ -389,7 +389,7 @@ def test_an_event_is_taken_by_the_commit_that_records_what_it_said(
     assert in_step(host, lambda: nt.receive("paid")) == 1
 
 
-def test_branches_that_receive_at_once_share_the_events_out(host: Host) -> None:
+def test_branches_that_receive_concurrently_share_the_events(host: Host) -> None:
     with host.process() as ledger:
         for number in range(16):
             host.clock.advance(1)

@@ -249,7 +249,7 @@ def test_a_run_that_was_taken_over_can_be_attached_to_again(ledger: nt.Ledger) -
     assert ledger.run_record("r").opened == 2
 
 
-def test_a_run_that_a_policy_stopped_is_asked_about_anew_by_the_next_turn(
+def test_a_run_that_a_policy_stopped_is_asked_about_again_by_the_next_turn(
     clock: FakeClock,
 ) -> None:
     stop = [True]

@@ -253,7 +253,7 @@ def test_a_task_whose_retry_the_broker_refuses_is_not_lost(
     assert shop.done == ["a"]
 
 
-def test_a_tool_that_fails_for_good_fails_its_task(tmp_path: Path) -> None:
+def test_a_tool_that_fails_permanently_fails_its_task(tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     with shop.worker():
         sent = shop.send("refuse", "a")

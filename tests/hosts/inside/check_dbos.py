@@ -236,7 +236,7 @@ def _decide(reviews: nt.Reviews, call: str, line: str) -> None:
     reviews.decide(case.review.review_id, "happened", **said)
 
 
-def test_a_tool_that_fails_for_good_fails_its_workflow(tmp_path: Path) -> None:
+def test_a_tool_that_fails_permanently_fails_its_workflow(tmp_path: Path) -> None:
     assert Program(tmp_path).finish([["refuse", "a"]]) == {"error": "Permanent"}
 
 

@@ -345,7 +345,9 @@ def test_a_doubt_is_waited_for_in_the_handler_until_a_person_has_decided(
     assert stage.done == ["a", "b"]
 
 
-def test_a_tool_that_fails_for_good_fails_its_invocation(servers: Servers, tmp_path: Path) -> None:
+def test_a_tool_that_fails_permanently_fails_its_invocation(
+    servers: Servers, tmp_path: Path
+) -> None:
     stage = Stage(servers, tmp_path)
     with stage.service():
         invocation = stage.start([["refuse", "a"]])

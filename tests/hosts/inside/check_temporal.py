@@ -346,7 +346,7 @@ def test_a_doubt_is_a_pending_activity_until_a_person_has_decided(tmp_path: Path
     play(scene, tmp_path)
 
 
-def test_a_tool_that_fails_for_good_fails_its_activity(tmp_path: Path) -> None:
+def test_a_tool_that_fails_permanently_fails_its_activity(tmp_path: Path) -> None:
     async def scene(stage: Stage) -> None:
         with stage.worker():
             handle = await stage.start([[["refuse", "a"]]])

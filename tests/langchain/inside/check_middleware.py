@@ -118,7 +118,9 @@ def test_a_question_has_the_shape_of_langchains_own(tmp_path: Path, shop: Shop) 
     assert (shop.sent, state["messages"][-1].text) == ([13], "Done.")
 
 
-def test_a_yes_asks_again_and_a_reject_stops_the_run_for_good(tmp_path: Path, shop: Shop) -> None:
+def test_a_yes_asks_again_and_a_reject_stops_the_run_permanently(
+    tmp_path: Path, shop: Shop
+) -> None:
     agent = agent_of(place_for(tmp_path), scripted(charges(13)), shop.charge)
     agent.invoke(HELLO, CONFIG)
     for yes in ({"decisions": [{"type": "approve"}]}, {"type": "approve"}, True, "yes"):

@@ -109,7 +109,7 @@ def test_a_second_round_of_branches_makes_new_visits() -> None:
     assert position.visits == {"fan": 2, "/[0]/a": 2, "/[1]/b": 2, "meet": 1}
 
 
-def test_a_step_of_a_phase_lies_in_its_phase_and_in_its_branch() -> None:
+def test_a_step_of_a_phase_is_in_its_phase_and_in_its_branch() -> None:
     step = Node("fix/test", LINE.nodes[0].route, 1, "fix")
     assert step.step == "test"
     assert around(step, None) == "fix"

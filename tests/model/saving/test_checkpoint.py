@@ -351,7 +351,7 @@ def test_packing_leaves_the_keys_of_objects_in_their_order(
         assert values.encode(here) == values.encode(there)
 
 
-def test_versions_that_are_not_packed_are_not_kept_in_memory_for_ever() -> None:
+def test_versions_that_are_not_packed_are_not_kept_in_memory_forever() -> None:
     shelf = Shelf()
     shelf.packs = False
     for image in growing(1_000):
@@ -490,7 +490,7 @@ def test_any_versions_can_be_removed_at_once(drop: set[int]) -> None:
 
 
 @given(histories(), st.data())
-def test_any_history_stands_the_removal_of_any_version(history: list[Any], data: Any) -> None:
+def test_any_history_survives_the_removal_of_any_version(history: list[Any], data: Any) -> None:
     shelf = Shelf()
     # Ballast, so that small values are written as deltas too.
     images = [{"ballast": "x" * 3_000, "value": value} for value in history]

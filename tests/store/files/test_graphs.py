@@ -103,7 +103,7 @@ def test_an_index_that_is_damaged_or_wrong_hides_no_graph(tmp_path: Path, said: 
         assert {one: opened(folder).load_graph(one) for one in found} == found
 
 
-def test_an_index_that_is_missing_is_made_anew_by_the_next_run(tmp_path: Path) -> None:
+def test_an_index_that_is_missing_is_made_again_by_the_next_run(tmp_path: Path) -> None:
     folder = filled(tmp_path / "runs")
     index_of(folder).unlink()
     assert ids(folder) == ["first@1.0.0", "zeroth@1.0.0"]

@@ -149,7 +149,7 @@ def test_a_node_in_a_parallel_branch_is_the_phase_of_its_name() -> None:
         ({}, "pending"),
     ],
 )
-def test_a_phase_without_a_mark_of_its_own_stands_where_its_steps_stand(
+def test_a_phase_without_its_own_mark_has_the_status_of_its_steps(
     statuses: dict[str, StepStatus], status: str
 ) -> None:
     steps = [marked(name, mark, n) for n, (name, mark) in enumerate(statuses.items())]

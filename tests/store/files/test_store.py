@@ -255,7 +255,7 @@ def test_what_a_person_corrects_in_a_file_counts(folder: JsonFileStore) -> None:
     assert run.status.value == "failed"
 
 
-def test_what_stands_above_the_records_is_made_anew_and_never_read(folder: JsonFileStore) -> None:
+def test_what_is_above_the_records_is_rewritten_and_never_read(folder: JsonFileStore) -> None:
     fence = claim(folder)
     change(file_of(folder), status="completed", phases={"made up": {"status": "done"}})
     run = folder.load_run("run")
@@ -471,7 +471,7 @@ def test_a_fork_among_threads_that_commit_leaves_no_thread_stuck(tmp_path: Path)
     assert said == "[0, 0, 0, 0, 0] 5"
 
 
-def test_a_writer_that_is_stopped_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+def test_a_writer_that_is_stopped_is_not_waited_for_forever(tmp_path: Path) -> None:
     store = JsonFileStore(tmp_path / "runs", now=NOW, busy_seconds=0.05)
     work = (
         "import os, sys; from nottwice.store.files import store as jsonfile\n"
@@ -600,7 +600,7 @@ def test_a_file_that_cannot_be_read_stops_no_other_run(
     assert "All other runs are not affected." in caplog.text
 
 
-def test_a_key_that_stands_in_an_unreadable_file_is_not_used(tmp_path: Path) -> None:
+def test_a_key_in_an_unreadable_file_is_not_used(tmp_path: Path) -> None:
     """The upstream may have forgotten it: only that file says when it was used first."""
     store = f"file:{tmp_path / 'runs'}"
     with nt.run("bad", store=store):

@@ -55,7 +55,7 @@ def test_nothing_is_done_again_after_a_ledger_was_deleted(tmp_path: Path, *, die
     assert not (tmp_path / "agent.db").exists()
 
 
-def test_who_removes_what_the_error_names_begins_anew(tmp_path: Path) -> None:
+def test_a_caller_who_removes_what_the_error_names_starts_over(tmp_path: Path) -> None:
     agent(tmp_path, "dies")
     (tmp_path / "agent.db").unlink()
     with pytest.raises(nt.errors.LedgerDeleted, match="remove what it left: rm ") as refused:
@@ -74,7 +74,7 @@ def test_a_log_alone_is_enough_to_refuse(tmp_path: Path) -> None:
     assert (tmp_path / "agent.db-wal").read_bytes() == b"the last commits"
 
 
-def test_this_very_process_does_not_begin_anew_either(tmp_path: Path) -> None:
+def test_this_very_process_does_not_begin_again_either(tmp_path: Path) -> None:
     with nt.run("r", store=tmp_path / "agent.db"):
         pass
     for file in ("agent.db", "agent.db-wal", "agent.db-shm"):

@@ -107,7 +107,7 @@ def test_closing_and_opening_the_ledger_again_keeps_the_holder_alive(
 @pytest.mark.parametrize(
     "looks", [10_000, pytest.param(100_000, marks=pytest.mark.deep(part="sweeps"))]
 )
-def test_two_who_look_at_once_do_not_take_each_other_for_the_holder(
+def test_two_concurrent_checks_do_not_take_each_other_for_the_holder(
     looks: int, path: Path, witness: SqliteStore
 ) -> None:
     with holder_of(path) as (child, dead):

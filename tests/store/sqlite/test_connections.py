@@ -70,7 +70,7 @@ def test_the_writer_is_one_and_is_proven_durable_whenever_it_is_opened(
         assert connections.writer.connection is None
 
 
-def test_those_who_read_at_once_have_connections_of_their_own(
+def test_concurrent_reads_have_separate_connections(
     connections: SqliteConnections,
 ) -> None:
     together = threading.Barrier(5, timeout=30)

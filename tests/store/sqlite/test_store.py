@@ -430,7 +430,7 @@ def transactions(store: SqliteStore) -> list[str]:
     return seen
 
 
-def test_many_who_commit_at_once_need_one_transaction(ledger: SqliteStore) -> None:
+def test_concurrent_commits_need_one_transaction(ledger: SqliteStore) -> None:
     seen = transactions(ledger)
     told = commit_together(ledger, [note(number) for number in range(30)])
     assert told == [None] * 30

@@ -41,7 +41,7 @@ def test_a_question_without_an_answer_is_refused() -> None:
     assert crash_test(work, answers={"How many?": 3}, effects=False).failures == ()
 
 
-def test_work_that_waits_for_ever_is_refused() -> None:
+def test_work_that_waits_forever_is_refused() -> None:
     def work() -> Any:
         with nt.run("waits", store="agent.db"):
             return nt.receive("parcel", label="parcel")

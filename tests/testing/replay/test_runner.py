@@ -165,7 +165,7 @@ def test_other_runs_of_the_process_are_driven_as_ever(tmp_path: Path) -> None:
     assert [one.passed for one in results] == [True]
 
 
-def test_a_node_that_hangs_is_told_of_and_can_never_fire(tmp_path: Path) -> None:
+def test_a_node_that_hangs_is_reported_and_can_never_fire(tmp_path: Path) -> None:
     made: list[str] = []
     words = ["once"]
     go_on, over = threading.Event(), threading.Event()

@@ -75,8 +75,8 @@ def hold(session: Session, found: LedgerTampered, *, release: bool) -> Doing[Led
     return LedgerTampered(
         f"Run {run_id!r} cannot be trusted: {found} Nothing was sent, and nothing in doubt was "
         "settled. The run waits for a person. To see everything that does not fit: nottwice "
-        "audit --verify. Then restore it from a backup, vouch for it as it is (nottwice audit --adopt), "
-        f"or decide with: {command}",
+        "audit --verify. Then restore it from a backup, vouch for it as it is (nottwice audit "
+        f"--adopt), or decide with: {command}",
         review_id=wanted.review_id,
         run_id=session.run_id,
         command=command,
