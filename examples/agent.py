@@ -2,7 +2,7 @@
 
     python examples/agent.py kill           # it is killed right after the bank has paid
     python examples/agent.py                # the same command again: it resumes where it was
-    nottwice show ticket-7 --store agent.db
+    nottwice show ticket-7 --store support.db
     nottwice talk ticket-7 'Sure?' --app examples/agent.py
 
 Or through the command line, with a worker, from an empty folder:
@@ -135,7 +135,7 @@ agent = nt.Agent(
     budget=nt.Budget(usd=2.00, tokens=200_000),
     done_when=[refund_issued, "the customer was answered [receipt: send_email]"],
 )
-app = nt.App(graphs=[agent, clerk], store=FOLDER / "agent.db", policy=small_refunds)
+app = nt.App(graphs=[agent, clerk], store=FOLDER / "support.db", policy=small_refunds)
 
 
 def main() -> None:

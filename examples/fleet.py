@@ -16,8 +16,8 @@ import nottwice as nt
 from nottwice.agent.providers.scripted import requests_in
 
 FOLDER = Path(os.environ.get("EXAMPLE_FOLDER", "."))
-TRACKER = FOLDER / "tracker.txt"
-REQUESTS = FOLDER / "requests.txt"
+TRACKER = FOLDER / "fleet-tracker.txt"
+REQUESTS = FOLDER / "fleet-requests.txt"
 COMMENTS = 10
 FILES = ("loop.py", "state.py", "tools.py", "tests.py")
 

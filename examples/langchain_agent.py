@@ -7,7 +7,7 @@
     python examples/langchain_agent.py              # the resume asks a person, and pays nothing
     python examples/langchain_agent.py "it happened"
 
-The model is scripted, so it needs no key. `bank.txt` has a line for every payment.
+The model is scripted, so it needs no key. `langchain-bank.txt` has a line for every payment.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WORDS = sys.argv[1:]
 
 def charge(cents: int) -> dict[str, int]:
     """Charge the customer's card."""
-    with (FOLDER / "bank.txt").open("a") as bank:
+    with (FOLDER / "langchain-bank.txt").open("a") as bank:
         bank.write(f"{cents}\n")
     if "kill" in WORDS:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -57,7 +57,7 @@ class Model(BaseChatModel):
 
 
 def main() -> None:
-    ledger = str(FOLDER / "agent.db")
+    ledger = str(FOLDER / "langchain.db")
     agent: Any = create_agent(
         Model(),
         [charge],

@@ -16,8 +16,8 @@ from typing import Any
 import nottwice as nt
 
 FOLDER = Path(os.environ.get("EXAMPLE_FOLDER", "."))
-TRACKER = FOLDER / "tracker.txt"
-REQUESTS = FOLDER / "requests.txt"
+TRACKER = FOLDER / "night-shift-tracker.txt"
+REQUESTS = FOLDER / "night-shift-requests.txt"
 STEPS = 160
 
 

@@ -54,6 +54,16 @@ def nottwice(*words: str) -> str:
     return ended.stdout
 
 
+def test_no_two_examples_write_the_same_file() -> None:
+    """Run one after the other in one folder, one would count the effects of the other."""
+    owners: dict[str, str] = {}
+    for path in sorted((ROOT / "examples").glob("*.py")):
+        code = path.read_text(encoding="utf-8")
+        (own_folder,) = re.findall(r"^FOLDER = .*?\)\)(.*)$", code, re.MULTILINE)
+        for name in set(re.findall(r'FOLDER / "([\w-]+\.(?:txt|db))"', code)):
+            assert owners.setdefault(own_folder + name, path.name) == path.name, name
+
+
 def lines_of(path: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
@@ -311,11 +321,15 @@ def test_the_night_shift_continues_with_the_step_that_it_was_killed_in(
     variables = {**os.environ, "EXAMPLE_FOLDER": str(tmp_path)}
     command = [sys.executable, "-c", DIES_AT, example, str(step)]
     assert starting.run(command, env=variables).returncode == -signal.SIGKILL
-    assert len(lines_of(tmp_path / "tracker.txt")) == comments_on_record(tmp_path) == step - 1
-    assert len(lines_of(tmp_path / "requests.txt")) == step
+    assert (
+        len(lines_of(tmp_path / "night-shift-tracker.txt"))
+        == comments_on_record(tmp_path)
+        == step - 1
+    )
+    assert len(lines_of(tmp_path / "night-shift-requests.txt")) == step
     output = run("night_shift", tmp_path)
     assert "160 comments, 0 of them twice; 161 requests" in output
-    steps = [line.split()[0] for line in lines_of(tmp_path / "tracker.txt")]
+    steps = [line.split()[0] for line in lines_of(tmp_path / "night-shift-tracker.txt")]
     assert steps == [f"step-{number}" for number in range(1, 161)]
 
 
@@ -323,7 +337,7 @@ def test_the_night_shift_continues_with_the_step_that_it_was_killed_in(
 def test_the_record_of_the_night_shift_is_at_most_one_step_behind_while_it_works(
     tmp_path: Path,
 ) -> None:
-    tracker = tmp_path / "tracker.txt"
+    tracker = tmp_path / "night-shift-tracker.txt"
 
     def look() -> None:
         before = len(lines_of(tracker))
@@ -410,7 +424,7 @@ def test_a_hundred_orders_whose_worker_is_killed_all_ship_once(tmp_path: Path) -
 
 def test_four_agents_at_once_lose_a_beat_each_when_their_host_dies(tmp_path: Path) -> None:
     """Killed twice, at a time of chance, the last time perhaps while it resumes (P74)."""
-    requests, kills = tmp_path / "requests.txt", 2
+    requests, kills = tmp_path / "fleet-requests.txt", 2
     chance = random.Random(os.environ.get("NOTTWICE_SEED"))
     for kill in range(kills):
         asked = len(requests.read_text().splitlines()) if requests.exists() else 0

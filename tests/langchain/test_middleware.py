@@ -60,7 +60,7 @@ def test_the_example_is_killed_after_it_paid_and_pays_once(python: Path, tmp_pat
     assert "Did this happen? charge {'cents': 4000}" in paused.stdout, paused.stderr
     answered = run("it happened")
     assert "Done." in answered.stdout, answered.stderr
-    assert (tmp_path / "bank.txt").read_text() == "4000\n"
+    assert (tmp_path / "langchain-bank.txt").read_text() == "4000\n"
 
 
 def test_the_bare_example_pays_twice(python: Path, tmp_path: Path) -> None:
@@ -73,4 +73,4 @@ def test_the_bare_example_pays_twice(python: Path, tmp_path: Path) -> None:
     }
     for word in ("kill", ""):
         subprocess.run([str(python), str(EXAMPLE), "bare", word], env=environment, timeout=120)
-    assert (tmp_path / "bank.txt").read_text() == "4000\n4000\n"
+    assert (tmp_path / "langchain-bank.txt").read_text() == "4000\n4000\n"
