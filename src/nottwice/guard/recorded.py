@@ -1,11 +1,11 @@
 """Values that a resume must see again: ``nt.now``, ``nt.random``, ``nt.recorded`` and so on (L7).
 
-Code that reads a clock or rolls a die gets another answer after a crash, and then asks for other
-effects than the ledger holds. These answers are recorded like the result of any pure tool, and
-written with the next commit. Inside a step, the n-th answer stays the n-th one. Outside steps
+Code that reads a clock or a random number gets another answer after a crash, and then asks for
+other effects than the ledger holds. These answers are recorded like the result of any pure tool,
+and written with the next commit. Inside a step, the n-th answer stays the n-th one. Outside steps
 nothing is counted, so each answer needs a label there. A question asked with ``nt.recorded`` may
-cost money, so its answer does not stay pending: it is durable before it is returned.
-Promises kept here: P27, P151, P249.
+cost money, so its answer does not stay pending: it is durable before it is returned. Promises kept
+here: P27, P151, P249.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""For what hosts calls and runs: workflow engines, queues, schedulers (``nt.hosts``).
+"""For programs that host calls and runs: workflow engines, queues, schedulers (``nt.hosts``).
 
 ``verdict(error)`` says what a host does with an exception of nottwice. The modules
-``nottwice.temporal``, ``nottwice.dbos``, ``nottwice.celery`` and ``nottwice.restate`` are made of
-it and of ``ledger.once``: a database that is restarted under a call, and a holder in another pid
-namespace, repeat nothing there either (P290).
+``nottwice.temporal``, ``nottwice.dbos``, ``nottwice.celery`` and ``nottwice.restate`` build
+on it and on ``ledger.once``. Nothing is repeated there either if a database restarts during a call,
+or if a holder is in another pid namespace (P290).
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """What does a host do with an exception: call again later, wait for a person, or give up? (P302)
 
-One table for every host. A host that gives up fails its workflow or its job for good. So it gives
-up only if calling again cannot help: the program is wrong, a tool failed for good, or a person or a
-policy said no. While a person is asked, the call stays pending, and is repeated from time to time.
+One table for every host. A host that gives up fails its workflow or its job permanently. So it
+gives up only if calling again cannot help: the program is wrong, a tool failed permanently, or a
+person or a policy said no. While a person is asked, the call stays pending, and is repeated from
+time to time.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""How does a call that waits hear that its host has cancelled it? Each second asks (P304).
+"""How does a waiting call learn that its host has cancelled it? It asks every second (P304).
 
 A host that cancels a workflow cannot stop a thread. So the clock of the call asks the host before
 every second of a pause, and its driver does so while ``verify`` or a policy runs. Both only look,
-so they are left as they are, and what they say later is dropped. What a tool does is no wait, and
-is never interrupted.
+so nottwice stops waiting for them and drops what they return later. A running tool is never
+interrupted.
 """
 
 from __future__ import annotations

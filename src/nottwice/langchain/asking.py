@@ -1,7 +1,7 @@
-"""How does a task of LangGraph ask a person, and where are the answers that it has got? (P263)
+"""How does a task of LangGraph ask a person, and where does it find the answers? (P263)
 
 ``interrupt()`` hands out answers by number, in the order in which code asks. A call whose review
-was decided asks no more, so that order changes. Therefore the answers are only looked at here, and
+was decided does not ask again, so that order changes. This file only reads the answers, and
 ``questions.py`` finds the one that is for this call.
 """
 
@@ -26,11 +26,11 @@ _TASK = "__pregel_task_id"
 _INTERRUPT = "__interrupt__"
 _RESUME = "__resume__"
 
-# What each task had asked and heard when it began: the first of its tools that asks looks, and the
-# others get the same. The tools of a ToolNode share a task and run at the same time. When one of
-# them pauses, its question is saved while the others still run, and they must not take an answer
-# that came before for an answer to that question. Each task has a function of its own in LangGraph,
-# which lives as long as the task.
+# What each task had asked, and which answers it had, when it began. The first of its tools that
+# asks reads this, and the others get the same. The tools of a ToolNode share a task and run at the
+# same time. When one of them pauses, its question is saved while the others still run, and they
+# must not take an answer that came before for an answer to that question. Each task has a function
+# of its own in LangGraph, which lives as long as the task.
 _heard: weakref.WeakKeyDictionary[Callable[..., Any], Heard] = weakref.WeakKeyDictionary()
 _guard = threading.Lock()
 

@@ -82,7 +82,7 @@ class Declared:
                 )
 
     def warn_of_unknown(self, names: Iterable[str]) -> None:
-        """Warn, once, of a class for a tool that is not there.
+        """Warn once about a class for a tool that does not exist.
 
         It is a typing error, unless another middleware adds the tool later.
         """

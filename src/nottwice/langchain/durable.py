@@ -5,7 +5,7 @@ reply is still being saved, or before anything has begun to save it. If the proc
 next one does not know the reply, asks the model again, and gets another answer. So the intent of a
 call waits, bounded, until the checkpoints that its own config names are durable.
 
-A saved checkpoint wakes those who wait for it. A checkpoint that another process has saved is found
+A saved checkpoint wakes the calls that wait. A checkpoint that another process has saved is found
 in the ledger. If a checkpoint could not be saved, LangGraph saves none after it, so everything that
 waits in that graph fails, until the graph is invoked again.
 """
@@ -172,7 +172,7 @@ _shared: weakref.WeakValueDictionary[str, Durable] = weakref.WeakValueDictionary
 
 
 def durable_at(location: str, look: Callable[[CheckpointKey], bool]) -> Durable:
-    """What all savers of this process on one ledger know together."""
+    """What the savers of this process share about one ledger."""
     with _sharing:
         found = _shared.get(location)
         if found is None:

@@ -93,7 +93,7 @@ def read_place(text: str) -> PiecePlace:
 
 
 def flatten(value: Any, dump: Dump) -> Body:
-    """A value as bytes of which later versions have the start or the end in common."""
+    """A value as bytes whose start or end is the same in later versions."""
     if type(value) is list:
         return Body(LIST, b"".join(_framed(dump(item)) for item in value))
     if type(value) is dict and all(type(key) is str for key in value):

@@ -103,8 +103,8 @@ class _NotKept(Exception):
 def _document(value: Any, call_id: str | None) -> Any:
     match value:
         case ToolMessage():
-            # The id of the call is given anew, and so is the message's own: a message with the same
-            # id would replace the earlier one in the conversation.
+            # The message gets the id of the current call, and a new id of its own: a message with
+            # the same id would replace the earlier one in the conversation.
             answers = value.tool_call_id == call_id
             update = {"id": None, **({"tool_call_id": ""} if answers else {})}
             data = message_to_dict(value.model_copy(update=update))

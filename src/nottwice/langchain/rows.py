@@ -199,7 +199,7 @@ class Rows:
         self._visit(write)
 
     def _lock(self, ask: Ask, statement: str, thread_id: str) -> None:
-        """Keep those out who would remove, or who would build on, the pieces of a thread."""
+        """Keep others from removing the pieces of a thread, and from building on them."""
         self._lock_name(ask, statement, f"nottwice langgraph {thread_id}")
 
     def _lock_name(self, ask: Ask, statement: str, name: str) -> None:

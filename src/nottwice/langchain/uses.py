@@ -54,7 +54,7 @@ class Use:
             self._label = label.strip() or None if isinstance(label, str) else None
         self._input = tool_input
         self._note = ""
-        # What came of the tool's own code, if it was run.
+        # The outcome of the tool's own code, if it ran.
         self._ran = False
         self._value: Any = None
         self._signal: Exception | None = None

@@ -1,4 +1,4 @@
-"""What passes between JSON and the models of the MCP SDK, which FastMCP uses, too."""
+"""Converts between JSON and the models of the MCP SDK, which FastMCP uses, too."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """How does a process that serves no pages answer ``/metrics`` and ``/healthz``?
 
-A thread of its own answers, with Python's own HTTP server. It answers with figures and names of
-tools, and takes nothing. Only this machine can reach it, unless an address is named, and only under
-an address or a name of its own: a page of another site that makes its own name lead here learns
+A separate thread answers, with Python's own HTTP server. It answers with figures and names of
+tools, and accepts no data. Only this machine can reach it, unless you name an address. Requests
+must use its address or one of its names, so a web page whose name points to this machine learns
 nothing. Promise kept here: P343.
 """
 

@@ -37,7 +37,7 @@ class Attendant:
         self.store, self._clock = store, clock
         self._guard = threading.Lock()
         self._waiting: set[str] = set()
-        """The runs of which something has to be told."""
+        """The runs about which there is something to report."""
         self._thread: threading.Thread | None = None
         self._told_unready = False
         self._stop = listen(self._hear, of=store)
@@ -123,7 +123,7 @@ def attend(store: Store, settings: Notify, clock: Clock) -> None:
 
 
 def dismiss_all() -> None:
-    """Tell people of nothing any more, in this process."""
+    """Stop telling people of what happens, in this process."""
     while _attendants:
         _, attendant = _attendants.popitem()
         attendant.stop()

@@ -77,7 +77,7 @@ class KnownNotice:
     review: Review | None = None
     run: RunRecord | None = None
     unread: bool = False
-    """What it is about could not be read: it is told of all the same."""
+    """What it is about could not be read. The message is sent nevertheless."""
 
     @property
     def is_moot(self) -> bool:

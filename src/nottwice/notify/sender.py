@@ -39,7 +39,7 @@ RETRY_SECONDS: Final = (10.0, 60.0, 300.0, 1_800.0, 7_200.0, 21_600.0, 43_200.0)
 """How long to wait after each try that failed. After the last, nottwice stops trying."""
 NEWS_SECONDS: Final = 2 * 86_400.0
 """How long a decision or a failure is news. A ledger may have years of them when you configure
-notifications. An open review is told of however old it is."""
+notifications. An open review is reported, however old it is."""
 _MINUTE = 60.0
 _SINGLE, _DIGEST, _MOOT = "send-", "digest-", "moot-"
 """How the id of a taking begins: what becomes of the notices that were taken."""

@@ -71,7 +71,7 @@ class Notify:
     for a URL that is itself a secret, as Slack's are) and ``command`` (a program and its arguments,
     without a shell; it gets JSON on its standard input). ``body``: ``"json"``, signed as Standard
     Webhooks say, or ``"slack"``. ``secret_env``: the environment variable that holds the secret.
-    ``on``: what to tell of; all four kinds, if not given. ``old_after``: when an open review is
+    ``on``: what to report; all four kinds, if not given. ``old_after``: when an open review is
     old. ``arguments``: also send arguments, questions and error texts. ``page_url``: where
     ``nottwice serve`` can be reached, for links.
     """

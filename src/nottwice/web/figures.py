@@ -37,7 +37,7 @@ def probe(ledgers: Sequence[Ledger]) -> Route:
     def healthz(request: Request) -> Response:
         found = [health(ledger) for ledger in ledgers]
         status, kind, text = max(found)
-        # The reason may name the place of the ledger, which is no affair of a stranger.
+        # The reason may name the place of the ledger, which a stranger must not learn.
         return Response(text if status == 200 else "not ready\n", status, media_type=kind)
 
     return Route(HEALTH, healthz)

@@ -33,7 +33,7 @@ def kills_of(store: Store, run: RunRecord) -> int:
     ends = reversed(store.openings(run.workflow_id))
     killed = list(itertools.takewhile(lambda opening: opening.ended in _KILLED, ends))
     if len(killed) < 2:
-        # Nearly every worker that dies takes runs along that did nothing wrong. Ask no further.
+        # A worker that dies nearly always interrupts runs that did nothing wrong.
         return len(killed)
     reached = _last_progress(store, run.workflow_id)
     return sum(opening.began_at > reached for opening in killed)

@@ -1,4 +1,4 @@
-"""How does the demo talk: short lines, a bar, a table, and no claim that is not borne out?
+"""How does the demo print? Short lines, a bar and a table; a claim only if it was observed.
 
 On a terminal there is colour, a moving bar and time to read. Elsewhere it is plain text.
 """
@@ -87,7 +87,7 @@ class Screen:
         self._console.print(question, end="\r")
 
     def claim(self, claim: str, *, holds: bool, text: str = "") -> None:
-        """Print what explains a claim that holds. One that does not is said to, and kept."""
+        """Print what explains a claim if the claim holds. Report and keep one that does not."""
         if not holds:
             self.broken_claims.append(claim)
             self.say(f"[bold red]This did not hold:[/] {claim}")

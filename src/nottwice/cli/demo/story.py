@@ -1,8 +1,8 @@
 """``nottwice demo``: what does a viewer see while agents are killed, and is it what we claim?
 
-Only the telling is here; `nottwice.testing.showcase` does what is told. Every number comes from
-there, and a sentence that explains a number is printed only if the number bears it out. If one
-does not, the demo says so and ends with exit code 1.
+This file only prints; `nottwice.testing.showcase` does the work. Every number comes from there, and
+a sentence that explains a number is printed only if the number bears it out. If one does not, the
+demo says so and ends with exit code 1.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ AFTER_REFUND = "after the effect of refund"
 AFTER_MAIL = "after the effect of send_email"
 SECONDS_TO_DECIDE = 5
 AGENT = Path(__file__).with_name("agent.py")
-# -P: a module in the folder that the viewer happens to be in must not get in the way.
+# -P: a module in the viewer's current folder must not take the place of one of ours.
 NURSERY = (sys.executable, "-P", "-m", "nottwice.cli.demo.child")
 
 
@@ -61,7 +61,7 @@ def demo(no_input: bool, points: int | None, page: bool) -> None:
             "The page is not installed, so the demo was not started. Install it: pip install "
             "'nottwice[web]'"
         )
-    # A ledger of the demo may well disappear: no warnings about where it is.
+    # It does not matter if a ledger of the demo disappears, so there are no warnings about that.
     logging.getLogger("nottwice").addHandler(logging.NullHandler())
     screen = Screen(person=person_is_there() and not no_input)
     folder = Path(tempfile.mkdtemp(prefix="nottwice-demo-")).resolve()
@@ -92,12 +92,12 @@ class Demo:
         self.kill_three_ways()
         decided = self.put_on_call()
         self.kill_everywhere(points)
-        # Who wants fewer kills wants a shorter night, too.
+        # With fewer kills, the long run is shorter, too.
         self.kill_a_long_run(*((STEPS, DIES_AT) if points is None else SHORT))
         return self.close(decided)
 
     def introduce(self) -> None:
-        """Who is who."""
+        """Say what the agent and the shop are."""
         self.screen.title("nottwice demo")
         self.screen.say(
             "A small agent handles a ticket: look up an order, refund it, e-mail the",

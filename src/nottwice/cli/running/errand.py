@@ -1,4 +1,4 @@
-"""How is a run of a graph advanced from a terminal, and how is its outcome told?
+"""How is a run of a graph advanced from a terminal, and how is its outcome reported?
 
 `run` and `talk` share this. What nodes and tools print goes to stderr, like the progress.
 """

@@ -1,6 +1,6 @@
 """May a call, or a run, begin under the limits that all workers keep together? (P311)
 
-If a limit leaves no room, nothing is begun and nothing fails: the run waits for a time, like one
+If a limit leaves no room, nothing begins and nothing fails: the run waits for a time, like one
 that sleeps, and is tried again then. A limit is asked before the intent of a call is recorded, so
 it can neither lose nor repeat an effect.
 """

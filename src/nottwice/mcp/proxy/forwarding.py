@@ -2,7 +2,7 @@
 
 Headers, sessions, authorization, streams and their resumption stay between client and server. A
 protected call is sent with the same headers and the same id. If the server closes its stream in the
-middle, so that the client continues it with GET, the answer is recorded where it comes by.
+middle, so that the client continues it with GET, the answer is recorded when it arrives there.
 """
 
 from __future__ import annotations

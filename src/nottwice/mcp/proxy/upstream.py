@@ -116,7 +116,7 @@ class ServerProcess:
                 process.kill()
             await process.wait()
         if self._reading is not None:
-            # Its output ends with it, unless a process that it started has it, too.
+            # Its output ends with it, unless a process that it started holds the pipe open.
             await asyncio.wait({self._reading}, timeout=_STOP_SECONDS)
             self._reading.cancel()
 
