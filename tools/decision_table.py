@@ -98,7 +98,7 @@ def table() -> str:
 
 
 def page_with_table(text: str) -> str:
-    """The page with its generated part made anew."""
+    """The page with its generated part made again."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n{table()}\n{END}{after}"

@@ -1,4 +1,4 @@
-"""Writes the table of docs/internals/negative-controls.md by catching every control anew.
+"""Writes the table of docs/internals/negative-controls.md by catching every control again.
 
 ``python tools/negative_controls.py`` takes a minute or two; it fails if one is not caught.
 """
@@ -29,7 +29,7 @@ def row(caught: Caught) -> str:
 
 
 def page_with_table(text: str, rows: list[str]) -> str:
-    """The page with its generated part made anew."""
+    """The page with its generated part made again."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     table = "\n".join([*HEAD, *rows])

@@ -194,7 +194,7 @@ def test_a_message_is_not_sent_if_the_rest_is_wrong() -> None:
 
 
 def test_a_new_process_continues_where_the_last_one_ended(tmp_path: Any) -> None:
-    """With a file, and an agent that was declared anew."""
+    """With a file, and an agent that was declared again."""
 
     def declare() -> nt.Agent:
         provider = scripted(["First.", "Second."], log=tmp_path / "log")

@@ -16,7 +16,7 @@ class Wire:
         self.url, self._fake = fake.url, fake
 
     def will_answer(self, *answers: dict[str, Any]) -> None:
-        """What the next requests get, and begin to count anew.
+        """What the next requests get, and begin to count again.
 
         ``status``, ``headers``, ``body``: the answer. ``drop``: close instead of answering.
         ``cut``: close in the middle of the body. ``delay_seconds``: before the answer.

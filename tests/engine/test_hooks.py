@@ -141,7 +141,7 @@ def test_a_verify_that_hangs_does_not_outlast_the_host(
 def test_a_person_is_asked_if_no_host_has_time_enough_for_verify(
     host: Host, may_end: threading.Event
 ) -> None:
-    """P304. A verify that needs longer than every host has is not asked for ever."""
+    """P304. A verify that needs longer than every host has is not asked forever."""
 
     def verify(call: nt.Call) -> nt.Verification:
         assert may_end.wait(20)

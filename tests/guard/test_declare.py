@@ -221,7 +221,7 @@ def test_a_failure_keeps_its_cause_when_it_is_live() -> None:
 
 
 def test_a_run_that_waits_for_a_person_is_no_failure_of_the_pure_tool_around() -> None:
-    """Otherwise the outer tool would hand out a failure for ever, whatever was decided."""
+    """Otherwise the outer tool would hand out a failure forever, whatever was decided."""
     host = Host()
 
     @nt.tool("unsafe_on_replay")

@@ -378,7 +378,7 @@ for work in (abs, str):
 
 
 def test_cells_of_a_notebook_can_be_run_again() -> None:
-    """Each is compiled anew, under another file name, and runs in the same namespace."""
+    """Each is compiled again, under another file name, and runs in the same namespace."""
     names: dict[str, Any] = {"__name__": "__main__", "nt": nt}
 
     def cell(number: int, code: str) -> None:

@@ -43,7 +43,7 @@ def test_the_same_definition_may_be_declared_again_and_the_new_one_counts() -> N
 
 
 def test_tools_that_are_forgotten_free_their_names() -> None:
-    """What a test does that makes its tools anew, with a client of its own."""
+    """What a test does that makes its tools again, with a client of its own."""
     declare("pure", name="registry freed")(lambda: 1)
     forget_tools()
     assert registry.find_tool("registry freed") is None

@@ -58,7 +58,7 @@ def in_loop(store: str) -> str:
                 task.cancel()
             if left:
                 _, pending = loop.run_until_complete(asyncio.wait(left, timeout=20))
-                assert not pending, "a task waits for ever"
+                assert not pending, "a task waits forever"
 
 
 @functools.cache

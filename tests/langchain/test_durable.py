@@ -1,4 +1,4 @@
-"""Does a call wait for exactly the checkpoints that led to it, and never for ever? (P256)"""
+"""Does a call wait for exactly the checkpoints that led to it, and never forever? (P256)"""
 
 from __future__ import annotations
 

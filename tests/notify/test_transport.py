@@ -1,4 +1,4 @@
-"""Does a message leave safely: no redirect, no other protocol, no waiting for ever? (P338)"""
+"""Does a message leave safely: no redirect, no other protocol, no waiting forever? (P338)"""
 
 from __future__ import annotations
 

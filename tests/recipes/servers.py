@@ -40,7 +40,7 @@ class Tracker:
             return json.load(answer)
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Begin again."""
         self.ask("/forget")
 
     def next_answers(self, *faults: dict[str, Any]) -> None:

@@ -51,6 +51,9 @@ UNUSUAL = {
     "aboard": "pending",
     "goes on": "continues",
     "go on": "continue",
+    "anew": "again",
+    "for ever": "forever",
+    "for good": "permanently",
 }
 # A quoted word is a value, such as the id of a run, and one with an @ is an address.
 _UNUSUAL = re.compile(rf"(?<![\w'\"])(?:{'|'.join(UNUSUAL)})(?![\w'\"@])", re.IGNORECASE)

@@ -95,7 +95,7 @@ def test_after_too_many_kills_it_is_failed_and_a_person_enqueues_it_again(
     assert [notice.kind for notice in ledger.store.notices(run="a")][-1] == "run_over"
     app = nt.App(graphs=[flow_of()], store=ledger)
     assert app.enqueue("flow", "a", retry=True)
-    # It begins anew: what happened before it was failed does not count.
+    # It begins again: what happened before it was failed does not count.
     assert "a" in chosen(choice)
 
 

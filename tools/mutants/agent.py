@@ -79,7 +79,7 @@ AGENT: tuple[Mutant, ...] = (
             "tests/guard/test_once_per.py"
             "::test_in_a_plain_run_the_second_wording_gets_the_first_receipt",
         ),
-        why="Every mail that a model words anew would go out.",
+        why="Every mail that a model words again would go out.",
     ),
     Mutant(
         name="another attempt sends other words than the record says",

@@ -63,7 +63,7 @@ ATTACHED: tuple[Mutant, ...] = (
         old="        raise _failure_of(said, result)\n",
         new="        return result\n",
         tests=(f"{_SPEC}::test_a_result_that_is_an_error_never_becomes_a_receipt",),
-        why="A declined card would stay declined for ever.",
+        why="A declined card would stay declined forever.",
     ),
     Mutant(
         name="a run is released although a part has attached again",

@@ -269,7 +269,7 @@ ENGINE: tuple[Mutant, ...] = (
         tests=(
             "tests/engine/calls/test_in_flight.py::test_waiting_for_oneself_or_an_ancestor_is_refused",
         ),
-        why="A tool that calls itself would hang for ever.",
+        why="A tool that calls itself would hang forever.",
     ),
     Mutant(
         name="retention does not look for effects in doubt",

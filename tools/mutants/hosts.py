@@ -89,7 +89,7 @@ HOSTS: tuple[Mutant, ...] = (
         why="Every deadline would ask a person what verify could have found out.",
     ),
     Mutant(
-        name="a verify is cut short for ever",
+        name="a verify is cut short forever",
         file="engine/doubts/doubt.py",
         old="        if is_cut_short and self.session.clock.now() < self.deadline:\n",
         new="        if is_cut_short:\n",
@@ -179,7 +179,7 @@ HOSTS: tuple[Mutant, ...] = (
         why="The outcome of the attempt could not be recorded, and a person would be asked.",
     ),
     Mutant(
-        name="a run that is cancelled twice is held for ever",
+        name="a run that is cancelled twice is held forever",
         file="engine/advance.py",
         old="released when the last effect has ended.\n"
         "        yield from ownership.leave(session, error, failure, status=status)\n",
@@ -252,6 +252,6 @@ HOSTS: tuple[Mutant, ...] = (
         old="    errors.RunBlocked: PERSON_SECONDS,\n",
         new="",
         tests=(f"{_VERDICT}::test_nothing_that_waits_for_a_person_is_given_up",),
-        why="A workflow would fail for good, and the decision would be of no use.",
+        why="A workflow would fail permanently, and the decision would be of no use.",
     ),
 )

@@ -51,7 +51,7 @@ MODEL: tuple[Mutant, ...] = (
         old=("        case DoubtVerdict.DID_NOT_HAPPEN:\n            return Action.NEW_ATTEMPT\n"),
         new=("        case DoubtVerdict.DID_NOT_HAPPEN:\n            return Action.OPEN_REVIEW\n"),
         tests=("tests/model/test_decision.py::test_an_effect_in_doubt_fires_only_with_a_licence",),
-        why="The run asks the same question for ever.",
+        why="The run asks the same question forever.",
     ),
     Mutant(
         name="a retry forgets that an earlier attempt was ambiguous",

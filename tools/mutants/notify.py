@@ -42,7 +42,7 @@ NOTIFY: tuple[Mutant, ...] = (
         why="A person who gets a hundred messages mutes them all.",
     ),
     Mutant(
-        name="a webhook that is gone is tried for ever",
+        name="a webhook that is gone is tried forever",
         file="notify/sender.py",
         old="            if tries > len(RETRY_SECONDS):\n",
         new="            if tries > 99:\n",

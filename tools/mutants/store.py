@@ -339,7 +339,7 @@ ON CONFLICT DO NOTHING
         why="A receipt could be turned into an intent again.",
     ),
     Mutant(
-        name="a row that is not believed is sealed anew with its next change",
+        name="a row that is not believed is sealed again with its next change",
         file="store/sealing.py",
         old="        if self._sealing.flaw(CALLS, found) is not None:\n",
         new="        if self._sealing.flaw(CALLS, found) is None and found is None:\n",

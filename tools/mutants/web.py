@@ -223,7 +223,7 @@ _DECISIONS: tuple[Mutant, ...] = (
         old="    if verb not in (Verb.APPROVE.value, Verb.REJECT.value):\n",
         new="    if False:\n",
         tests=(f"{_INBOX}::test_no_other_verb_decides_several",),
-        why="Several runs would be stopped for good with one click.",
+        why="Several runs would be stopped permanently with one click.",
     ),
     Mutant(
         name="the second of two people sees an error of the server",
@@ -248,7 +248,7 @@ _DECISIONS: tuple[Mutant, ...] = (
         old='        if form.get("sure") != "yes":\n',
         new="        if False:\n",
         tests=(f"{_ACTIONS}::test_a_run_is_cancelled_permanently_with_who_and_why",),
-        why="One click in the wrong place would end a run for good.",
+        why="One click in the wrong place would end a run permanently.",
     ),
 )
 

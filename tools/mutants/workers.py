@@ -53,7 +53,7 @@ WORKERS: tuple[Mutant, ...] = (
         why="A worker that finishes a long node would be called silent.",
     ),
     Mutant(
-        name="records of dead workers stay for ever",
+        name="records of dead workers stay forever",
         file="worker/presence.py",
         old="            self._forget_others(now)\n",
         new="            pass\n",

@@ -1,4 +1,4 @@
-"""Does a run wait for a model that cannot answer, durably, and not for ever?"""
+"""Does a run wait for a model that cannot answer, durably, and not forever?"""
 
 from __future__ import annotations
 

@@ -122,6 +122,6 @@ def clean(state):
     assert ended.exit_code == 3
     assert "error: the comment at module.py:12 is ignored" in ended.stdout
     assert "warning: node 'clean' of flow@1.0.0 changes files" in ended.stdout
-    (empty.folder / "module.py").write_text(source.format(why=", a cache is made anew"))
+    (empty.folder / "module.py").write_text(source.format(why=", a cache is made again"))
     ended = empty.shell("nottwice check module.py --strict")
     assert (ended.exit_code, ended.stdout.splitlines()[-1]) == (0, "1 tool, 0 errors, 0 warnings")

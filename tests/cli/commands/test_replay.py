@@ -54,7 +54,7 @@ class Place:
     folder: Path
 
     def run(self, line: str, **variables: str) -> Result:
-        """A command as if in a process of its own: the agent is imported anew."""
+        """A command as if in a process of its own: the agent is imported again."""
         others = remember_tools()
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(self.folder)

@@ -52,7 +52,7 @@ def test_other_keys_do_not_make_the_wait_longer(terminal: Terminal) -> None:
             os.write(terminal.person, b"q")
 
     typist = threading.Thread(target=type_without_end)
-    # A keyboard that began to wait anew with every key would still sit here tomorrow.
+    # A keyboard that began to wait again with every key would still sit here tomorrow.
     with Keyboard(terminal.program) as keyboard:
         typist.start()
         assert keyboard.wait_for("yn", seconds=0.1) is None

@@ -33,7 +33,7 @@ def names(target: str) -> list[str]:
 def test_a_module_is_looked_for_in_the_current_folder(tmp_path: Path) -> None:
     (tmp_path / "app_module.py").write_text(TOOL.format(name="of_module"))
     assert names("app_module") == ["of_module"]
-    # The second time nothing is declared anew, and it is still its tool.
+    # The second time nothing is declared again, and it is still its tool.
     assert names("app_module") == ["of_module"]
 
 

@@ -324,7 +324,7 @@ def test_two_timers_of_one_step_run_one_after_the_other(host: Host) -> None:
 
 @pytest.mark.parametrize("dies_at", range(1, 8))
 def test_a_timer_that_was_seen_to_wait_is_on_record(host: Host, dies_at: int) -> None:
-    """Killed before it was durable it begins anew; killed after, it is due when it was."""
+    """Killed before it was durable it begins again; killed after, it is due when it was."""
     in_step(host, lambda: nt.sleep("1h"), dies_at=dies_at)
     begun = [float(row.created_at) for row in host.calls]
     host.clock.advance(600)

@@ -277,7 +277,7 @@ def test_a_copy_shows_one_moment_while_others_write(
             writer.join()
 
     nt.backup(tmp_path / "copy.db", store=ledger, on_progress=write_meanwhile)
-    assert steps == sorted(set(steps)), "it began anew"
+    assert steps == sorted(set(steps)), "it began again"
     with contextlib.closing(sqlite3.connect(tmp_path / "copy.db")) as copy:
         assert copy.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         assert copy.execute("SELECT workflow_id FROM nottwice_runs").fetchall() == [("before",)]

@@ -146,7 +146,7 @@ def test_errors_that_come_as_results_are_told_and_never_become_receipts(tmp_path
         if len(tried) == 2:
             raise ToolException("still declined")
         if len(tried) == 3:
-            raise nt.Permanent("declined for good")
+            raise nt.Permanent("declined finally")
         return "paid"
 
     pay.handle_tool_error = True
@@ -156,7 +156,7 @@ def test_errors_that_come_as_results_are_told_and_never_become_receipts(tmp_path
     assert [str(one.content).partition("\n")[0] for one in told] == [
         "declined",
         "still declined",
-        "It failed: declined for good",
+        "It failed: declined finally",
         "paid",
         "paid",
     ]

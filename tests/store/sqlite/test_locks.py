@@ -86,7 +86,7 @@ def test_no_other_process_clears_the_log_away_after_this_one_has_read_its_files(
 @pytest.mark.parametrize(
     ("end", "start", "length"),
     [("", 0x40000002, 510), ("-shm", 128, 1)],
-    ids=["what SQLite takes to unlink the log", "what SQLite takes to start the index anew"],
+    ids=["what SQLite takes to unlink the log", "what SQLite takes to start the index again"],
 )
 def test_no_other_process_gets_a_lock_that_means_to_be_alone(
     path: Path, end: str, start: int, length: int

@@ -111,7 +111,7 @@ def test_commits_that_went_with_the_log_have_their_runs_held_for_a_person(tmp_pa
     assert "3 of the last calls and claims of this process are missing" in said[0]
     assert said[1].startswith("then The files of ledger")
     assert marks(tmp_path) == ["3 commits of a running process are missing"]
-    # Neither the run that the ledger has forgotten begins anew, nor does any other one continue.
+    # Neither the run that the ledger has forgotten begins again, nor does any other one continue.
     for name in ("r", "earlier"):
         (line,) = run(tmp_path, name)
         assert line.startswith(

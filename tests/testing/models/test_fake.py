@@ -132,7 +132,7 @@ def test_a_script_by_order_serves_a_conversation_whose_beginning_is_gone(
 def test_a_reply_that_says_nothing_is_not_scripted_by_turn(
     fake_models: FakeModels, empty: Any
 ) -> None:
-    """No agent sends it back, so the conversation would lack it for ever."""
+    """No agent sends it back, so the conversation would lack it forever."""
     with pytest.raises(nt.errors.UsageError, match=r"Reply 2 of the script .*by='order'"):
         fake_models.will_say("Hello.", empty, "Done.")
     fake_models.will_say("Hello.", Turn(stop="refusal"), Turn(body={"content": [{"type": "text"}]}))

@@ -221,7 +221,7 @@ HARMLESS: dict[str, list[tuple[str, str]]] = {
                '    return {"cents": found["cents"]}'),
     ],
     "only the patch is bumped": [PATCH],
-    "a tool is written anew": [
+    "a tool is written again": [
         ('return happen(f"refund:{order_id}:{cents}")', 'raise SystemExit("for real")'),
     ],
     "work moves into a helper": [

@@ -219,7 +219,7 @@ HARMLESS = {
         "        for turn in",
         "        look(order=order)\n        for turn in",
     ),
-    "a tool is written anew": ('    return "sent"', '    raise SystemExit("for real")'),
+    "a tool is written again": ('    return "sent"', '    raise SystemExit("for real")'),
 }
 
 

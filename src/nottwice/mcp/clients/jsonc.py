@@ -1,7 +1,7 @@
 """Where in the text of a configuration is each value? JSON, with comments and trailing commas.
 
-A configuration is a person's file: indentation, order and comments are theirs. So it is never
-written anew from its values. Only the text of the values that change is replaced, which needs the
+A configuration is a person's file: indentation, order and comments are theirs. So nottwice never
+rewrites it from its values. Only the text of the values that change is replaced, which needs the
 place of each value in the text.
 """
 

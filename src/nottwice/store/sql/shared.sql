@@ -269,7 +269,7 @@ SELECT {tools} FROM nottwice.tools
 -- :whole_outbox
 SELECT {outbox} FROM nottwice.outbox
 
--- Charges. If a call failed for good, its charge counts only if it says so (rules.charged).
+-- Charges. If a call failed permanently, its charge counts only if it says so (rules.charged).
 
 -- :_counts
 (c.if_failed <> 0 OR NOT EXISTS (

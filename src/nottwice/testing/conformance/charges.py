@@ -97,7 +97,7 @@ class Charges(Bench):
             known = store.load_call(row.identity)
             if known is not None:
                 store.commit(follow(row.failed(FAILURE, now=NOW + 3), known, fence))
-        expect(store.charged("cents"), 10, "After both have failed for good")
+        expect(store.charged("cents"), 10, "After both have failed permanently")
         row = call_of("next")
         write = ChargeWrite(charge(row.identity), at_most=20)
         store.commit(intent(row, fence, charges=(write,)))
