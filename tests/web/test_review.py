@@ -71,7 +71,7 @@ def test_a_decision_is_recorded_with_who_and_why(visit: Visit, ledger: Ledger, d
     after = visit.text(sent.headers["location"])
     assert "Recorded: happened" in after
     assert "so you can take it back" in after
-    assert "Run the program that owns it again" in after
+    assert "Only your program can continue it" in after
     (entry,) = [one for one in ledger.store.audit("ticket-8") if "decide" in one.action]
     assert (entry.who, entry.action) == ("ann", "decide happened")
 
