@@ -109,6 +109,20 @@ def test_a_resumed_parent_gets_the_receipt_and_starts_no_second_child(
     assert len(children(host)) == 1
 
 
+def test_what_led_to_a_child_is_durable_before_it_begins(host: Host, effects: Effects) -> None:
+    child, known = graph("child"), list[list[str]]()
+
+    @child.node
+    def work(state: State) -> None:
+        known.append([row.identity.tool_name for row in host.calls])
+
+    def spawn(state: State) -> Any:
+        return nt.spawn(child, {"order": effects.look(str(nt.uuid()))})
+
+    run(host, parent_of(effects, spawn))
+    assert known == [["nottwice.uuid", "look"]]
+
+
 def test_the_envelope_is_the_same_live_and_replayed(host: Host, effects: Effects) -> None:
     child, seen = child_of(effects), list[Any]()
 

@@ -196,6 +196,16 @@ HOSTS: tuple[Mutant, ...] = (
         why="A child would continue to act after its parent was cancelled.",
     ),
     Mutant(
+        name="what led to a child is not durable when it begins",
+        file="graphs/children.py",
+        old="    if begun is None and session.pending:\n        yield from session.commit()\n",
+        new="",
+        tests=(
+            "tests/graphs/test_children.py::test_what_led_to_a_child_is_durable_before_it_begins",
+        ),
+        why="A killed parent could get other values and start a second child, with its effects.",
+    ),
+    Mutant(
         name="a child run is not waited for",
         file="graphs/children.py",
         old="        session.in_flight.begin(mine)\n",

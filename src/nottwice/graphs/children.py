@@ -6,6 +6,9 @@ other receipt. A child that waits makes its parent wait. A child that fails make
 fail, and resuming the parent resumes the child. A child stays with the version that it is bound
 to. If that version is not deployed, the parent waits until it is. Aborting a parent aborts its
 children.
+
+A child is an effect of its parent: before it begins, the values that led to it are durable.
+Otherwise a parent that resumes could get others, and start another child beside the first.
 Promises kept here: P29, P86.
 """
 
@@ -165,7 +168,10 @@ def _run_child(
             session.stops.lift(identity)
             return _failed(known)
     error: Exception | None = None
-    bound = yield from _as_bound(graph, child_id)
+    begun = yield load(child_id)
+    if begun is None and session.pending:
+        yield from session.commit()
+    bound = _as_bound(graph, begun)
     try:
         outcome = yield from running(bound, opening)
     except RunBusy as busy:
@@ -198,9 +204,8 @@ def _run_child(
     return _recorded(graph, row, check=check)
 
 
-def _as_bound(graph: Runnable, child_id: str) -> Doing[Runnable]:
+def _as_bound(graph: Runnable, child: RunRecord | None) -> Runnable:
     """Return the version that the child is bound to, if it is deployed too."""
-    child = yield load(child_id)
     if child is None or child.graph_id is None or child.status.is_final or fits(graph, child):
         return graph
     versions = [one for one in graph.beside if one.name == graph.name and fits(one, child)]

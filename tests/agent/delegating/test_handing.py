@@ -63,3 +63,18 @@ def test_a_worker_that_a_person_must_allow_is_not_begun_before() -> None:
     outcome = boss.run("b", goal="g", store=ledger)
     assert outcome.status == "completed"
     assert len(ledger.store.children("b")) == 1
+
+
+def test_a_task_is_charged_before_its_worker_begins() -> None:
+    ledger, charged = nt.Ledger(":memory:"), list[list[str]]()
+
+    def work(request: nt.providers.ModelRequest) -> str:
+        charged.append([row.identity.tool_name for row in ledger.store.calls("b")])
+        return "worked"
+
+    clerk = nt.Agent("clerk", version="1.0.0", provider=nt.providers.scripted(work))
+    script = nt.providers.scripted([{"clerk": {"goal": "count"}}, "done"])
+    limit = policy.rate(1, per="24h", tool="clerk")
+    boss = nt.Agent("boss", version="1.0.0", provider=script, tools=[clerk], policy=limit)
+    assert boss.run("b", goal="g", store=ledger).status == "completed"
+    assert "clerk" in charged[0]
