@@ -17,6 +17,7 @@ from nottwice.model.call import CallStatus
 from nottwice.store.interface import Commit
 from nottwice.store.sqlite.store import SqliteStore
 from tests.fakes import Host
+from tests.nursery import starting
 
 FORKED_IN_A_TOOL = """
 import os, sys
@@ -310,13 +311,7 @@ def test_one_log_line_a_decision_and_no_id_can_forge_one(
 def test_a_process_that_exits_inside_a_block_commits_what_is_pending(tmp_path: Path) -> None:
     script, ledger = tmp_path / "agent.py", tmp_path / "agent.db"
     script.write_text(EXITS_IN_A_BLOCK, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, str(script), str(ledger)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
+    done = starting.run([sys.executable, str(script), str(ledger)])
     assert (done.returncode, done.stderr) == (3, "")
     # The flush came before the store closed its files, so the last process removed the log.
     assert not ledger.with_name("agent.db-wal").exists()

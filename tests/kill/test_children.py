@@ -10,7 +10,7 @@ import pytest
 
 from tests.nursery import starting
 
-PROGRAM = '''
+PROGRAM = """
 import os
 import signal
 import sys
@@ -57,7 +57,7 @@ if sys.argv[1] == "graph":
 else:
     with nt.run("r", store="agent.db"), nt.step("start"):
         start({})
-'''
+"""
 
 
 @pytest.mark.parametrize("layer", ["graph", "guard"])

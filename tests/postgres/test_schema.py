@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ from nottwice.store.postgres.schema import bring_forward, known_scripts, version
 from nottwice.store.postgres.statements import SQL
 from nottwice.store.postgres.store import PostgresStore
 from nottwice.store.sqlite.schema import Script
+from tests.nursery import starting
 from tests.postgres import server
 from tests.store.samples import (
     NOW,
@@ -68,7 +68,7 @@ def connection() -> Iterator[psycopg.Connection]:
 
 def test_sixteen_processes_open_an_empty_database_at_once(tmp_path: Path) -> None:
     url = server.ledger_url(tmp_path)
-    subprocess.run([sys.executable, "-c", MANY, url, "16"], check=True, timeout=60)
+    starting.run([sys.executable, "-c", MANY, url, "16"], check=True)
     store = PostgresStore(url, now=NOW, create=False)
     assert sorted(noted(store)) == list(range(16))
     store.close()

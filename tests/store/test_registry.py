@@ -14,6 +14,7 @@ import pytest
 
 from nottwice.errors import StoreError
 from nottwice.store import registry
+from tests.nursery import starting
 from tests.store import own_store
 
 PROGRAM = """
@@ -41,13 +42,8 @@ def install(site: Path, *, names: str = "folder = folder_ledger:open_folder") ->
 
 def run(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
-    return subprocess.run(
-        [sys.executable, *words],
-        env={**os.environ, "PYTHONPATH": path, "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    environment = {**os.environ, "PYTHONPATH": path, "NO_COLOR": "1"}
+    return starting.run([sys.executable, *words], env=environment)
 
 
 def test_a_store_of_another_package_is_named_by_its_url(tmp_path: Path) -> None:

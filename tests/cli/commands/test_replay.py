@@ -7,7 +7,6 @@ import json
 import shlex
 import shutil
 import sqlite3
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from click.testing import CliRunner, Result
 
 from nottwice.cli.main import main
 from nottwice.guard.registry import forget_tools, remember_tools
+from tests.nursery import starting
 
 MODULE = "replay_agent"
 
@@ -256,7 +256,7 @@ def test_a_program_without_graphs_is_recorded_and_replayed(tmp_path: Path) -> No
     file = tmp_path / f"{MODULE}.py"
     file.write_text(PLAIN)
     begin = f"import {MODULE}; {MODULE}.handle('order-7')"
-    subprocess.run([sys.executable, "-c", begin], cwd=tmp_path, check=True, timeout=60)
+    starting.run([sys.executable, "-c", begin], cwd=tmp_path, check=True)
     work = f"--work {MODULE}.py:handle"
     ended = place.run(f"replay --record 50 checkpoints {work} --store plain.db")
     assert ended.exit_code == 0, ended.output

@@ -21,6 +21,7 @@ from nottwice.errors import StoreError
 from nottwice.store.machine import ofd
 from nottwice.store.sqlite import locks as sqlite_locks
 from nottwice.store.sqlite.store import SqliteStore
+from tests.nursery import starting
 from tests.store.samples import NOW, note, noted
 from tests.tidy.source import ROOT
 
@@ -190,7 +191,7 @@ def test_a_process_that_only_reads_does_not_write_what_a_dead_one_has_left(path:
         "with nt.run('r', store=sys.argv[1]):\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    ended = subprocess.run([sys.executable, "-c", program, str(path)], check=False)
+    ended = starting.run([sys.executable, "-c", program, str(path)])
     assert ended.returncode == -signal.SIGKILL
     before = path.read_bytes(), Path(f"{path}-wal").read_bytes()
     reader = SqliteStore(path, now=NOW)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -14,6 +12,7 @@ import pytest
 
 import nottwice as nt
 from nottwice.testing import FakeModels, Fault, Turn
+from tests.nursery import starting
 
 APIS = ("anthropic", "openai")
 both = pytest.mark.parametrize("api", APIS)
@@ -158,14 +157,14 @@ def test_a_refusal_is_told_as_each_api_tells_it(fake_models: FakeModels, api: st
 
 @both
 def test_a_killed_agent_is_told_the_same_words_and_refunds_once(
-    fake_models: FakeModels, api: str, tmp_path: Path
+    fake_models: FakeModels, api: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fake_models.will_say({"fake_refund": {"order_id": 7}}, "Done.")
+    fake_models.will_say({"killed_refund": {"order_id": 7}}, "Done.")
     fake_models.will_fail(Fault(), Fault.slow(60.0))
     url = fake_models.url if api == "anthropic" else f"{fake_models.url}/v1"
     program = f"""
 import nottwice as nt
-@nt.tool("unsafe_on_replay", name="fake_refund")
+@nt.tool("unsafe_on_replay", name="killed_refund")
 def refund(order_id: int) -> str:
     "Refund."
     open({str(tmp_path / "refunds")!r}, "a").write("x")
@@ -174,16 +173,15 @@ provider = nt.providers.{api}("some-model", api_key="key", base_url={url!r})
 agent = nt.Agent("killed", version="1.0.0", provider=provider, tools=[refund])
 print(agent.run("t", goal="x", store={str(tmp_path / "a.db")!r}).state.answer)
 """
-    command = [sys.executable, "-c", program]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with starting.start([sys.executable, "-c", program]) as process:
         give_up_at = time.monotonic() + 60
         while len(fake_models.requests) < 2:
             assert process.poll() is None
             assert time.monotonic() < give_up_at
             time.sleep(0.01)
-        os.kill(process.pid, signal.SIGKILL)
-    done = subprocess.run(command, capture_output=True, check=True, text=True)
-    assert done.stdout == "Done.\n"
+    # This process has imported the SDK, which takes longer than all else here.
+    exec(program, {"__name__": "resumed"})
+    assert capsys.readouterr().out == "Done.\n"
     assert (tmp_path / "refunds").read_text() == "x"
     assert [request.turn for request in fake_models.requests] == [1, 2, 2]
     assert fake_models.rejected == []

@@ -7,7 +7,6 @@ import contextlib
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -21,6 +20,7 @@ from nottwice.model.review import ReviewKind, Verb
 from nottwice.testing.replay.gate import Result, Terms, replay_file, replay_folder
 from nottwice.testing.replay.recording import record
 from tests.fakes import Host
+from tests.nursery import starting
 from tests.testing.replay.deployment import Deployment, causes
 
 DEADLY = Path(__file__).with_name("deadly.py")
@@ -83,13 +83,8 @@ def test_no_tool_and_no_hook_is_ever_entered(journeys: Deployment, tmp_path: Pat
     shutil.copytree(journeys.checkpoints, tmp_path / "checkpoints")
 
     def nottwice(*words: str) -> int:
-        return subprocess.run(
-            [sys.executable, "-m", "nottwice", *words, "--app", "deadly:app"],
-            cwd=tmp_path,
-            env={**os.environ, "DEADLY": "1"},
-            capture_output=True,
-            timeout=120,
-        ).returncode
+        command = [sys.executable, "-m", "nottwice", *words, "--app", "deadly:app"]
+        return starting.run(command, cwd=tmp_path, env={**os.environ, "DEADLY": "1"}).returncode
 
     assert nottwice("replay", "checkpoints") == 0
     # They really do: a run kills its process at the first tool.
