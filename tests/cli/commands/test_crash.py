@@ -121,7 +121,7 @@ def test_a_program_reads_one_document(agent: str) -> None:
         (["crashing_agent.py:handle", "--points", "x"], 1, "is not a point"),
         (["crashing_agent.py:handle", "--budget", "soon"], 1, "is not a duration"),
         (["crashing_agent.py:handle", "--level", "everywhere"], 2, "everywhere"),
-        (["crashing_agent.py:handle"], 1, "has no answer for it"),
+        (["crashing_agent.py:handle"], 1, """--tools '{"cli_crash_mail": ...}'"""),
     ],
 )
 def test_what_cannot_be_examined_is_refused_and_nothing_runs_for_real(

@@ -80,7 +80,8 @@ class StubDriver:
         self._refuse(
             f"Tool {tool.name!r} changes the world, and the crash test has no answer for it. "
             f"Its function was not run. Define what it returns: tools={{{tool.name!r}: ...}}, a "
-            "result as plain data or a function of its arguments."
+            "result as plain data or a function of its arguments. On the command line: "
+            f"--tools '{{\"{tool.name}\": ...}}'."
         )
 
     def _result(self, tool: Tool, reply: dict[str, Any]) -> Any:
