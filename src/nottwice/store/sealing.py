@@ -9,6 +9,7 @@ only what it has read, or what it wrote and made durable. Promise kept here: P97
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -77,11 +78,23 @@ class Sealing:
     # Heads
 
     def check_may_write(self, workflow_id: str, head: str | None) -> None:
-        """Refuse to write to a sealed run without the key: those rows would not be believed."""
-        if self.seals is None and head is not None:
+        """Refuse to write to a sealed run without its key: those rows would not be believed."""
+        if head is None:
+            return
+        if self.seals is None:
             raise KeyMissing(
                 f"Run {workflow_id!r} is sealed, and no key was given. Nothing was written. Set "
                 "NOTTWICE_KEY_FILE or NOTTWICE_KEY to the key that the ledger was sealed with."
+            )
+        key_id = self.seals.unknown_key(head.rpartition("/")[2])
+        if key_id is not None:
+            known = ", ".join(key.id for key in self.seals.keyring.keys)
+            raise KeyMissing(
+                f"Run {workflow_id!r} is sealed with key {key_id}, and the keys here are {known}. "
+                "Nothing was written. Put that key back, on a line below the newest one. If it is "
+                "lost, and you know that the run is right as it is: nottwice audit --adopt "
+                f"{shlex.quote(workflow_id)} --why TEXT",
+                key_id=key_id,
             )
 
     def known_head(self, workflow_id: str, epoch: int) -> Head | None:

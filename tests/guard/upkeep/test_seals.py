@@ -367,8 +367,14 @@ def test_another_key_is_not_this_key(place: Place) -> None:
     with place.open(OTHER_KEY) as ledger:
         flaws = [flaw.text for flaw in verify(ledger).flaws]
         assert all("a key that is not known here" in flaw for flaw in flaws)
-        with pytest.raises(nt.errors.LedgerTampered), ledger.run("dead"):
-            pytest.fail("its code was run")
+        with pytest.raises(nt.errors.KeyMissing, match="is sealed with key k") as refused:
+            with ledger.run("dead"):
+                pytest.fail("its code was run")
+        assert "nottwice audit --adopt dead --why TEXT" in str(refused.value)
+    # What this process would have written could not be believed by those that have the key.
+    assert place.flaws() == []
+    with place.open() as ledger, ledger.run("done"):
+        assert mail("done 1") == "mailed done 1"
 
 
 def test_without_the_key_nothing_is_written_to_a_sealed_run(place: Place) -> None:

@@ -23,6 +23,7 @@ from nottwice.model.sealing.keyring import Keyring
 
 _MAC_BYTES = 16
 _NUMBER = re.compile(r"-?[0-9]{1,15}", re.ASCII)
+_KEY_ID = re.compile(r"k[0-9a-f]{8}")
 
 
 class Head(NamedTuple):
@@ -64,6 +65,11 @@ class Seals:
         if not hmac.compare_digest(_mac(secret, (table, *said)), mac):
             return "its seal does not fit what it says"
         return None
+
+    def unknown_key(self, seal: str) -> str | None:
+        """Return the id of the key that a seal names, if that key is not in the ring."""
+        key_id = seal.partition(".")[0]
+        return key_id if _KEY_ID.fullmatch(key_id) and key_id not in self._secrets else None
 
     def sealed(self, workflow_id: str, head: Head) -> Head:
         """Return the head of a run with its seal."""
