@@ -568,6 +568,9 @@ class ManyFiles(Protocol):
     def unreadable(self) -> list[str]:
         """A description of each part that cannot be read."""
 
+    def untrusted_runs(self) -> list[str]:
+        """The ids of the runs whose seals do not fit, which no list shows."""
+
 
 def check_not_removed(known: RunRecord | None) -> None:
     """Refuse to claim a tombstone. Its receipts are gone, so its effects would happen again."""

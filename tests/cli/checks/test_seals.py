@@ -140,3 +140,24 @@ def test_the_file_of_a_step_that_was_changed_or_taken_away_is_named(
     assert place.cli("audit", "--verify", "ticket-9").exit_code == 0
     tamper(place, f"UPDATE nottwice_steps SET output_file = {file} WHERE workflow_id = 'ticket-9'")
     assert place.cli("audit", "--verify", "ticket-9").exit_code == 3
+
+
+@pytest.mark.parametrize("store", ["agent.db", "file:runs"])
+@pytest.mark.parametrize("named", ["ticket-7", ""])
+def test_a_ledger_that_is_older_than_its_key_is_sealed_by_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str, named: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    place = Workplace(tmp_path)
+    with nt.Ledger(store) as ledger, ledger.run("ticket-7"):
+        pass
+    monkeypatch.setenv("NOTTWICE_KEY", KEY)
+    with pytest.raises(nt.errors.LedgerTampered, match=r"nottwice audit (ticket-7 )?--adopt"):
+        with nt.run("ticket-7", store=store):
+            pass
+    assert "in 1 run of 1" in place.cli("audit", "--verify", "--store", store).stdout
+    words = ["audit", "--adopt", *([named] if named else []), "--why", "older", "--store", store]
+    assert "Sealed 1 run" in place.cli(*words).stdout
+    assert place.cli("audit", "--verify", "--store", store).exit_code == 0
+    with nt.run("ticket-7", store=store):
+        pass

@@ -64,7 +64,8 @@ def _show(verified: Verified, settings: Settings, *, whole: bool) -> None:
     if len(shown) < len(verified.flaws):
         show_line(f"… and {len(verified.flaws) - len(shown):,} more: --json shows all")
     broken = sorted({flaw.run_id for flaw in verified.flaws if flaw.run_id})
-    show_line(f"{len(verified.flaws):,} things do not fit, in {_runs(len(broken))} of {count:,}.")
+    things = "1 thing does" if len(verified.flaws) == 1 else f"{len(verified.flaws):,} things do"
+    show_line(f"{things} not fit, in {_runs(len(broken))} of {count:,}.")
     show_line("Such a run is not trusted: when it is opened again, it waits for a person.")
     show_line("Restore what was changed from a backup. If you know that a run is right as it is:")
     name = broken[0] if broken and not whole else "RUN"

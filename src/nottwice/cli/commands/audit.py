@@ -16,7 +16,7 @@ from nottwice.cli.inputs.deployed import named_ledger
 from nottwice.cli.inputs.options import all_option, by_option, read_since, why_option
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.render.output import show_command, show_json, show_line, show_table
-from nottwice.errors import UnknownRun
+from nottwice.errors import LedgerTampered, UnknownRun
 from nottwice.guard.ledger import Ledger
 from nottwice.model.review import AuditEntry
 from nottwice.views.outcomes import AuditTrail, EntryView, entry_view
@@ -88,7 +88,7 @@ def audit(
         if verifies or adopts:
             known = None
             if run_id is not None:
-                known = find_run(ledger, run_id, list_command=settings.command("runs")).run_id
+                known = _named(ledger, run_id, settings)
             if verifies:
                 verify_ledger(settings, ledger, known, whole=run_id is None)
             else:
@@ -104,6 +104,14 @@ def audit(
             show_json(AuditTrail(ledger=ledger.location, entries=tuple(found)))
         else:
             _show(found, settings, run_id or "", show_all=show_all)
+
+
+def _named(ledger: Ledger, run_id: str, settings: Settings) -> str:
+    try:
+        return find_run(ledger, run_id, list_command=settings.command("runs")).run_id
+    except LedgerTampered:
+        # A file that cannot be trusted is found only by the whole id of its run.
+        return run_id
 
 
 def _entries(ledger: Ledger, run_id: str | None, settings: Settings) -> list[AuditEntry]:

@@ -10,6 +10,7 @@ Promise kept here: P98.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 
 from nottwice.engine.asks import Doing, Read, Write
@@ -71,12 +72,14 @@ def hold(session: Session, found: LedgerTampered, *, release: bool) -> Doing[Led
     run_id, fence = session.run_id, session.fence
     yield Write(Commit(workflow_id=run_id, fence=fence, reviews=writes, run=update))
     session.say("ask a person", wanted.identity, f"review={wanted.review_id}")
-    command = decide_command(wanted.review_id, session.store.location)
+    location = session.store.location
+    command = decide_command(wanted.review_id, location)
+    run, store = shlex.quote(run_id), f"--store {shlex.quote(location)}"
     return LedgerTampered(
         f"Run {run_id!r} cannot be trusted: {found} Nothing was sent, and nothing in doubt was "
-        "settled. The run waits for a person. To see everything that does not fit: nottwice "
-        "audit --verify. Then restore it from a backup, vouch for it as it is (nottwice audit "
-        f"--adopt), or decide with: {command}",
+        f"settled. The run waits for a person. To see everything that does not fit: nottwice "
+        f"audit {run} --verify {store}. Then restore it from a backup, vouch for it as it is (nottwice audit "
+        f"{run} --adopt --why TEXT {store}), or decide with: {command}",
         review_id=wanted.review_id,
         run_id=session.run_id,
         command=command,

@@ -11,7 +11,7 @@ from nottwice.errors import KeyMissing
 from nottwice.guard.ledger import Ledger
 from nottwice.model.data.records import frozen_record
 from nottwice.model.review import AuditEntry
-from nottwice.store.interface import LEDGER
+from nottwice.store.interface import LEDGER, ManyFiles
 
 ADOPT = "adopt"
 """The audit action with which a person vouches for rows as they are."""
@@ -83,5 +83,7 @@ def _runs(ledger: Ledger, run_id: str | None) -> tuple[str, list[str]]:
         )
     if run_id is not None:
         return keyring.current.id, [run_id]
-    names = sorted(run.workflow_id for run in ledger.store.runs())
-    return keyring.current.id, [LEDGER, *names]
+    names = {run.workflow_id for run in ledger.store.runs()}
+    if isinstance(ledger.store, ManyFiles):
+        names.update(ledger.store.untrusted_runs())
+    return keyring.current.id, [LEDGER, *sorted(names)]

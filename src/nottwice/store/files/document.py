@@ -8,6 +8,7 @@ Everything above the records is derived from them at every commit and is never r
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -205,7 +206,7 @@ def read(
     except (SchemaTooNew, KeyMissing):
         raise
     except LedgerTampered as error:
-        raise LedgerTampered(str(corrupt(where, error))) from error
+        raise tampered(where, error, plain.get("workflow_id")) from error
     except (*UNREADABLE, NottwiceError) as error:
         raise corrupt(where, error) from error
     return file
@@ -376,7 +377,7 @@ def read_line(
     except KeyMissing:
         raise
     except LedgerTampered as error:
-        raise LedgerTampered(str(corrupt(where, error))) from error
+        raise tampered(where, error, plain.get("workflow_id")) from error
     except (*UNREADABLE, NottwiceError) as error:
         raise corrupt(where, error) from error
 
@@ -419,6 +420,16 @@ def _claim_as_stored(claim: Claim) -> Claim:
 def _update_as_stored(update: RunUpdate) -> RunUpdate:
     released_at = update.at if update.released_at is None else update.released_at
     return replace(update, at=seconds(micros(update.at)), released_at=seconds(micros(released_at)))
+
+
+def tampered(where: str, flaw: LedgerTampered, workflow_id: object) -> LedgerTampered:
+    run = shlex.quote(workflow_id) if isinstance(workflow_id, str) else "RUN"
+    return LedgerTampered(
+        f"{where} cannot be trusted: {flaw}. It was not used, and nothing was changed. If you know "
+        f"that it is right as it is, vouch for it (nottwice audit --adopt {run} --why TEXT). "
+        "Otherwise undo the changes that were made to it by hand, restore it from a backup, or "
+        "give the key that it was sealed with."
+    )
 
 
 def corrupt(where: str, error: BaseException) -> LedgerCorrupt:

@@ -19,7 +19,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 
-from nottwice.errors import KeyMissing, LedgerCorrupt, NoLedger, NottwiceError, StoreError
+from nottwice.errors import KeyMissing, LedgerCorrupt, LedgerTampered, NoLedger, NottwiceError, StoreError
 from nottwice.model.call import CallRow
 from nottwice.model.review import AuditEntry, Review
 from nottwice.model.run import GraphRecord, HolderRecord, Life, RunRecord
@@ -181,11 +181,20 @@ class JsonFileStore(whereabouts.OnDisk, StoreBase):
             found = [self._readable(name) for name in disk.names_in(self._folder)]
         return [str(error) for error in found if isinstance(error, LedgerCorrupt)]
 
+    def untrusted_runs(self) -> list[str]:
+        self._in_this_process()
+        with self._reading():
+            found = {name: self._readable(name) for name in disk.names_in(self._folder)}
+            names = [name for name, error in found.items() if isinstance(error, LedgerTampered)]
+            files = [self._load(name, vouched=True) for name in names]
+        return sorted(file.workflow_id for file in files if file and file.workflow_id != LEDGER)
+
     def flaws(self, workflow_id: str, *, thorough: bool = False) -> list[str]:
         if self._seals is None:
             return []
         if workflow_id == LEDGER and thorough:
-            return self.unreadable()
+            named = {flaw for run in self.untrusted_runs() for flaw in self.flaws(run)}
+            return [flaw for flaw in self.unreadable() if flaw not in named]
         try:
             self.records(workflow_id)
         except LedgerCorrupt as error:
