@@ -125,6 +125,12 @@ def test_a_command_that_needs_no_ledger_is_not_completed_with_one(
     assert "Add the ledger" not in result.stderr
 
 
+def test_the_name_of_the_program_in_an_error_text_is_no_command(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["runs", "--store", str(tmp_path)])
+    assert "not a nottwice ledger" in result.stderr
+    assert "Add the ledger" not in result.stderr
+
+
 def test_a_wrong_command_line_ends_with_2() -> None:
     for words in (["shows"], ["show"], ["runs", "--state", "odd"], ["decide"]):
         assert CliRunner().invoke(main, words).exit_code == 2

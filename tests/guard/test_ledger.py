@@ -298,3 +298,26 @@ def test_a_folder_of_other_things_is_not_made_a_ledger_by_mistake(tmp_path: Path
     assert [path.name for path in tmp_path.iterdir()] == ["letters.txt"]
     nt.Ledger(f"file:{tmp_path}").close()
     nt.Ledger(tmp_path).close()
+
+
+@pytest.mark.parametrize("given", ["agent.db ", "agent.db\r", "\tagent.db", " ", "file:runs\n"])
+def test_a_name_with_white_space_around_it_is_no_other_ledger(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    monkeypatch.setenv("NOTTWICE_STORE", given)
+    for store in (given, None):
+        with pytest.raises(nt.errors.UsageError, match="white space"):
+            nt.run("r", store=store)
+    assert list(folder.iterdir()) == []
+
+
+def test_a_path_through_a_folder_that_does_not_exist_names_a_ledger(folder: Path) -> None:
+    with nt.run("r", store="missing/../agent.db"):
+        pass
+    assert (folder / "agent.db").exists()
+
+
+@pytest.mark.parametrize("given", [5, b"agent.db", ["agent.db"]])
+def test_what_is_no_ledger_at_all_is_refused(given: Any) -> None:
+    with pytest.raises(nt.errors.UsageError, match="names no ledger"):
+        nt.run("r", store=given)

@@ -143,7 +143,7 @@ def test_a_call_in_doubt_that_new_code_cannot_make_any_more_waits_for_a_person(
         resumed = case.finish(program, kind=kind)
         check_waits(case, resumed, effects=0)
         why = {
-            "without_tools": "its tool is not declared in this process",
+            "without_tools": "does not declare its tool",
             "with_another_signature": "its recorded arguments no longer fit the tool",
         }
         assert why[program] in resumed.said["text"]
@@ -154,6 +154,7 @@ def test_a_call_in_doubt_that_new_code_cannot_make_any_more_waits_for_a_person(
     for _ in range(3):
         unable = case.finish(program, kind=kind)
         assert "cannot be used yet" in unable.said["text"]
+        assert "undo --why TEXT" in unable.said["text"]
     assert [one["status"] for one in case.reviews()] == ["decided"]
     assert case.finish(kind=kind).said["value"] == RESULT
     check_state(case, State("DONE", 1, 2))

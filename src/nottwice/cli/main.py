@@ -139,7 +139,7 @@ def _report(error: Exception, settings: Settings) -> None:
     show_error(text)
     if isinstance(error, NoLedger) and settings.store is None:
         show_note("Your program creates one when it first opens a run. See: nottwice demo")
-    named = set(re.findall(r"nottwice ([a-z]+)", text)) - _WITHOUT_A_LEDGER
+    named = set(re.findall(r"nottwice ([a-z]+)", text)) & COMMANDS.keys() - _WITHOUT_A_LEDGER
     if settings.store is not None and named and "--store" not in text:
         store = settings.commands().store_words()
         show_note(f"Add the ledger to that command:{store}")

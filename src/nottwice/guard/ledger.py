@@ -385,6 +385,11 @@ def ledger_of(store: AnyStore, *, create: bool = True) -> Ledger:
         return Ledger(_shared_store(store, create=create))
     if isinstance(store, Home):
         return store.open_ledger(create=create)
+    if isinstance(store, bytes | int | float | list | tuple | dict):
+        raise UsageError(
+            f"store={store!r} names no ledger: it is of type {type(store).__name__}. Nothing was "
+            "opened. Give a path, a URL, or an nt.Ledger."
+        )
     return Ledger(store)
 
 
@@ -406,7 +411,16 @@ def default_store() -> str:
 
 
 def check_spelling(given: str | Path) -> None:
-    """Refuse text that cannot name a file or a server, such as half a surrogate pair."""
+    """Refuse text that cannot name a file or a server, such as half a surrogate pair.
+
+    White space around a name is a slip, as of a settings file with Windows line ends. It would name
+    another ledger, in which everything happens a second time (P119).
+    """
+    if isinstance(given, str) and given != given.strip():
+        raise UsageError(
+            f"{given!r} begins or ends with white space, so it would be another ledger than "
+            f"{given.strip()!r}. Nothing was opened. Remove the white space."
+        )
     try:
         os.fsencode(given)
     except UnicodeEncodeError as error:
@@ -446,6 +460,9 @@ def _shared_store(given: str | Path | None, *, create: bool) -> Store:
     if _is_url(given):
         return _shared_server(str(given), create=create)
     path = local_path(given)
+    if ".." in path.parts:
+        # A store resolves its path, also through a folder that does not exist.
+        path = path.resolve()
     if str(path) == MEMORY:
         raise UsageError(
             "A ledger in memory is gone when its block ends, so a run cannot open one by name. "

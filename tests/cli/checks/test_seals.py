@@ -161,3 +161,16 @@ def test_a_ledger_that_is_older_than_its_key_is_sealed_by_the_command(
     assert place.cli("audit", "--verify", "--store", store).exit_code == 0
     with nt.run("ticket-7", store=store):
         pass
+
+
+@pytest.mark.parametrize("store", ["agent.db", "file:runs"])
+def test_a_copy_of_a_sealed_ledger_is_as_it_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str
+) -> None:
+    monkeypatch.setenv("NOTTWICE_KEY", KEY)
+    monkeypatch.chdir(tmp_path)
+    with nt.run("ticket-7", store=store):
+        pass
+    copy = "file:copy" if store.startswith("file:") else "copy"
+    nt.backup("copy", store=store)
+    assert Workplace(tmp_path).cli("audit", "--verify", "--store", copy).exit_code == 0

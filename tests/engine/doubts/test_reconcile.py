@@ -344,11 +344,20 @@ def test_a_call_whose_tool_is_not_declared_here_waits_and_heals_later(
         program(ledger)
     forget_tools()
     with (
-        pytest.raises(nt.errors.ReplayUnsafeError, match="not declared in this process"),
+        pytest.raises(nt.errors.ReplayUnsafeError, match="does not declare its tool"),
         host.process() as ledger,
         ledger.run("r"),
     ):
         raise AssertionError("user code must not run")
+    # A process that has the tool says its own reason, not that of the process before.
+    program = protect(upstream)
+    with (
+        pytest.raises(nt.errors.ReplayUnsafeError, match="and the tool has no verify hook") as own,
+        host.process() as ledger,
+    ):
+        program(ledger)
+    assert "does not declare" not in str(own.value)
+    forget_tools()
     program = protect(upstream, verify=upstream.verify)
     with host.process() as ledger:
         assert program(ledger) == {"to": "ann"}
@@ -504,6 +513,7 @@ def test_a_run_with_several_doubts_names_all_their_reviews_and_none_as_its_own(
     assert len(by_call) == 2
     assert caught.value.review_id is None
     assert sorted(caught.value.review_ids) == sorted(by_call.values())
+    assert caught.value.evidence == ()
     for row in host.calls:
         assert f"send(to={'ann' if 'ann' in row.args_json else 'bob'!r})" in str(caught.value)
         assert f"nottwice decide {by_call[row.call_id]}" in str(caught.value)

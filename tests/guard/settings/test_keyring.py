@@ -110,3 +110,13 @@ def test_no_ledger_is_opened_with_an_empty_key(
     with pytest.raises(nt.errors.KeyMissing), nt.run("ticket-7", store=tmp_path / "agent.db"):
         pytest.fail("the run was opened")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ["", " "])
+def test_a_project_that_names_no_key_file_is_an_error(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pyproject.toml").write_text(f'[tool.nottwice]\nkey_file = "{text}"\n')
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(nt.errors.KeyMissing, match="key_file in .* is empty"):
+        find_keyring()

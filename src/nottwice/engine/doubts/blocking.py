@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from nottwice.engine.asks import Doing, Read
@@ -67,7 +68,9 @@ def open_review(
     )
     session.say("ask a person", row, f"review={review.review_id} reason={reason!r}")
     known = yield Read(lambda store: store.evidence(session.run_id, row.call_id))
-    return blocked_by(session, review, row=row, evidence=known, unused=reason)
+    # The review keeps the reason for which it was opened, perhaps by a process with other code.
+    asked = replace(review, summary=reason)
+    return blocked_by(session, asked, row=row, evidence=known, is_unused=True)
 
 
 def new_review(row: CallRow, kind: ReviewKind, reason: str, *, now: float) -> Review:
@@ -102,11 +105,11 @@ def blocked_by(
     *,
     row: CallRow | None = None,
     evidence: Sequence[Evidence] = (),
-    unused: str | None = None,
+    is_unused: bool = False,
 ) -> RunBlocked:
     """Return the error of a run that waits for this review.
 
-    ``unused``: why a decision that was made cannot be used yet.
+    ``is_unused``: a decision that was made cannot be used yet, for the reason of the review.
     """
     command = decide_command(review.review_id, session.store.location)
     kind, did_not = _ERRORS[review.kind]
@@ -116,8 +119,11 @@ def blocked_by(
         waits = (
             f"{said} used when the code asks for this call again: ask for it before any new effect."
         )
-        if unused is not None:
-            waits = f"{said} kept, and cannot be used yet: {unused}."
+        if is_unused:
+            waits = (
+                f"{said} kept, and cannot be used yet for that reason. Once that has changed, open "
+                f"the run again; or take the decision back: {command} undo --why TEXT"
+            )
     return kind(
         f"{_what(session, review, row)} {did_not} {_where_to_look(session, review, row)}{waits}",
         review_id=review.review_id,
@@ -160,6 +166,7 @@ def blocked_by_all(
         run_id=session.run_id,
         call=call_from_row(refused) if refused else None,
         call_id=refused.call_id if refused else None,
+        evidence=(),
         command=f"nottwice reviews --store {shlex.quote(session.store.location)}",
     )
 

@@ -265,8 +265,8 @@ def _without_tool(session: Session, row: CallRow) -> Doing[None]:
         session.say("leave in doubt until it is asked for", row)
         return
     reason = (
-        "it may or may not have happened, and its tool is not declared in this process: "
-        "import the module that declares it, then open the run again"
+        "it may or may not have happened, and the process that opened the run does not declare "
+        "its tool: import the module that declares it, then open the run again"
     )
     raise (yield from blocking.open_review(session, row, reason))
 

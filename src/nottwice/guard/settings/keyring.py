@@ -38,7 +38,13 @@ def find_keyring(given: KeySource = None) -> Keyring | None:
         _check_not_empty(path, KEY_FILE_VARIABLE)
         return _read(Path(path).expanduser(), KEY_FILE_VARIABLE)
     folder, name = project_text(PROJECT_KEY_FILE)
-    if name:
+    if name is not None:
+        if not name.strip():
+            raise KeyMissing(
+                f"{folder / 'pyproject.toml'}: key_file in [tool.nottwice] is empty, so there is "
+                "no key, and without one nothing would be sealed or kept secret. Nothing happened. "
+                "Name the file of the key there, or remove the line."
+            )
         return _read(folder / Path(name).expanduser(), str(folder / "pyproject.toml"))
     return None
 

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from nottwice.errors import LedgerCorrupt, StoreError, UsageError
-from nottwice.model.review import AuditEntry
 from nottwice.store.files import disk
 from nottwice.store.sqlite.statements import SQL
+from nottwice.store.table import Row
 from nottwice.store.tables import AUDIT
 
 PAGES_AT_ONCE = 1_000
@@ -26,9 +26,12 @@ _BESIDE = ("-wal", "-shm", "-journal", ".holders")
 
 
 def copy_ledger(
-    source: Path, destination: Path, *, mark: AuditEntry, on_progress: OnProgress
+    source: Path, destination: Path, *, mark: Row, on_progress: OnProgress
 ) -> None:
-    """Copy a ledger to a file that does not exist yet. Durable: when it returns."""
+    """Copy a ledger to a file that does not exist yet. Durable: when it returns.
+
+    ``mark``: the audit entry that says what it is, sealed if the ledger is.
+    """
     _check_free(destination)
     partial = destination.with_name(f".{destination.name}.partial")
     try:
@@ -79,7 +82,7 @@ def _reader(source: Path) -> sqlite3.Connection:
     return sqlite3.connect(source.as_uri() + "?mode=ro", uri=True, isolation_level=None)
 
 
-def _finish(partial: Path, mark: AuditEntry) -> None:
+def _finish(partial: Path, mark: Row) -> None:
     """Check the copy, write its mark, and put everything into one file and on disk."""
     with contextlib.closing(sqlite3.connect(partial, isolation_level=None)) as connection:
         (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
@@ -91,7 +94,7 @@ def _finish(partial: Path, mark: AuditEntry) -> None:
         connection.execute("PRAGMA journal_mode = DELETE")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(SQL["forget_all_workers"])
-        connection.execute(SQL["add_audit"], AUDIT.named(AUDIT.row(mark)))
+        connection.execute(SQL["add_audit"], AUDIT.named(mark))
     descriptor = os.open(partial, os.O_RDWR | os.O_CLOEXEC)
     try:
         disk.sync(descriptor)

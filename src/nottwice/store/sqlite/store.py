@@ -127,7 +127,8 @@ class SqliteStore(whereabouts.OnDisk, SqliteCommits, SqlStore):
         """Make a complete copy of one moment, while others write. Durable: when it returns."""
         self._in_this_process()
         with self._connections.unmoved():
-            copy_ledger(self._path, destination, mark=mark, on_progress=on_progress)
+            row = self._sealing.put(AUDIT, AUDIT.row(mark))
+            copy_ledger(self._path, destination, mark=row, on_progress=on_progress)
 
     def close(self) -> None:
         """Close the files. Everything reported durable stays so, and a later use reopens them."""
