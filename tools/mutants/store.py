@@ -459,4 +459,23 @@ ON CONFLICT DO NOTHING
         ),
         why="A crash of the server would lose commits that were reported durable.",
     ),
+    Mutant(
+        name="a run that is sealed with an unknown key is written to",
+        file="store/sealing.py",
+        old="        if key_id is not None:\n",
+        new='        if key_id == "":\n',
+        tests=("tests/guard/upkeep/test_seals.py::test_another_key_is_not_this_key[sqlite]",),
+        why="The processes that have the key would not trust the run any more.",
+    ),
+    Mutant(
+        name="a folder that is older than its key is adopted without its runs",
+        file="guard/upkeep/seals.py",
+        old="        names.update(ledger.store.untrusted_runs())\n",
+        new="        pass\n",
+        tests=(
+            "tests/cli/checks/test_seals.py"
+            "::test_a_ledger_that_is_older_than_its_key_is_sealed_by_the_command",
+        ),
+        why="No command could seal JSON files from before there was a key.",
+    ),
 )

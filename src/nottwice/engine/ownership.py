@@ -23,7 +23,7 @@ from nottwice.engine.driven import (
     stop_driving_here,
     store_trace,
 )
-from nottwice.engine.drivers import drive
+from nottwice.engine.drivers import drive, loop_is_running
 from nottwice.engine.hiding import classify
 from nottwice.engine.host import Host
 from nottwice.engine.opening import Opening
@@ -338,6 +338,8 @@ def leave(
         return release(session, error, status=status, failure=failure)
 
     session.close()
+    if not loop_is_running():
+        session.in_flight.drop_what_was_interrupted()
     stragglers = session.in_flight.call_when_idle(lambda: drive(release_now(), session.host))
     if not stragglers:
         # A caller that is cancelled here must not keep the run (P381).

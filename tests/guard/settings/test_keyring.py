@@ -118,5 +118,5 @@ def test_a_project_that_names_no_key_file_is_an_error(
 ) -> None:
     (tmp_path / "pyproject.toml").write_text(f'[tool.nottwice]\nkey_file = "{text}"\n')
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(nt.errors.KeyMissing, match="key_file in .* is empty"):
+    with pytest.raises(nt.errors.KeyMissing, match=r"key_file in .* is empty"):
         find_keyring()

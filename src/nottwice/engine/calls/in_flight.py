@@ -6,7 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from nottwice.errors import NotInRun, SelfWait
@@ -47,6 +47,8 @@ class InFlight:
     """How many recorded values each attempt has asked for; see ``guard/recorded.py``."""
     secrets: Known | None = None
     """The secrets it was given, which must not appear in its result."""
+    thread_id: int = field(default_factory=threading.get_ident)
+    """The thread of its caller."""
 
     @property
     def parent_call_id(self) -> str | None:
@@ -59,6 +61,11 @@ class InFlight:
     def body_ended(self) -> None:
         if self.row is not None:
             living.discard(self.row.attempt_id)
+
+    @property
+    def lives(self) -> bool:
+        """Whether its body may still run in this process."""
+        return self.row is not None and self.row.attempt_id in living
 
     @property
     def call(self) -> Call | None:
@@ -183,6 +190,20 @@ class InFlightCalls:
             self.is_stopped = True
             dropped = [one for one in self._calls.values() if not one.is_part_of_effect]
         for one in dropped:
+            self.leave(one)
+
+    def drop_what_was_interrupted(self) -> None:
+        """Remove the calls of this thread, which is leaving the run and so makes none (P118).
+
+        Ctrl-C may have struck where a call was about to be removed, and the run would wait for it
+        for ever. A body that another thread still executes keeps its call.
+        """
+        here = threading.get_ident()
+        with self._guard:
+            ended = [one for one in self._calls.values() if one.thread_id == here and not one.lives]
+            for one in ended:
+                one.acting = False
+        for one in ended:
             self.leave(one)
 
     def under_way(self) -> list[InFlight]:

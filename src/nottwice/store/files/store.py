@@ -19,7 +19,14 @@ from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 
-from nottwice.errors import KeyMissing, LedgerCorrupt, LedgerTampered, NoLedger, NottwiceError, StoreError
+from nottwice.errors import (
+    KeyMissing,
+    LedgerCorrupt,
+    LedgerTampered,
+    NoLedger,
+    NottwiceError,
+    StoreError,
+)
 from nottwice.model.call import CallRow
 from nottwice.model.review import AuditEntry, Review
 from nottwice.model.run import GraphRecord, HolderRecord, Life, RunRecord

@@ -25,9 +25,7 @@ OnProgress = Callable[[int, int], None]
 _BESIDE = ("-wal", "-shm", "-journal", ".holders")
 
 
-def copy_ledger(
-    source: Path, destination: Path, *, mark: Row, on_progress: OnProgress
-) -> None:
+def copy_ledger(source: Path, destination: Path, *, mark: Row, on_progress: OnProgress) -> None:
     """Copy a ledger to a file that does not exist yet. Durable: when it returns.
 
     ``mark``: the audit entry that says what it is, sealed if the ledger is.
