@@ -513,7 +513,7 @@ def test_a_run_with_several_doubts_names_all_their_reviews_and_none_as_its_own(
     assert len(by_call) == 2
     assert caught.value.review_id is None
     assert sorted(caught.value.review_ids) == sorted(by_call.values())
-    assert caught.value.evidence == ()
+    assert caught.value.facts["evidence"] == ()
     for row in host.calls:
         assert f"send(to={'ann' if 'ann' in row.args_json else 'bob'!r})" in str(caught.value)
         assert f"nottwice decide {by_call[row.call_id]}" in str(caught.value)
