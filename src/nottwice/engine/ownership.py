@@ -12,6 +12,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
+from nottwice import lazy
 from nottwice.engine import events, said
 from nottwice.engine.asks import Apart, Doing, Pause, Read, Write
 from nottwice.engine.doubts import reconcile, restored, tampered
@@ -23,7 +24,7 @@ from nottwice.engine.driven import (
     stop_driving_here,
     store_trace,
 )
-from nottwice.engine.drivers import drive, loop_is_running
+from nottwice.engine.drivers import drive
 from nottwice.engine.hiding import classify
 from nottwice.engine.host import Host
 from nottwice.engine.opening import Opening
@@ -338,7 +339,7 @@ def leave(
         return release(session, error, status=status, failure=failure)
 
     session.close()
-    if not loop_is_running():
+    if lazy.running_loop() is None:
         session.in_flight.drop_what_was_interrupted()
     stragglers = session.in_flight.call_when_idle(lambda: drive(release_now(), session.host))
     if not stragglers:

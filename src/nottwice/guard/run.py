@@ -110,7 +110,7 @@ class Run:
         session = self._left()
         if session is None:
             return
-        if not loop_is_running():
+        if lazy.running_loop() is None:
             session.in_flight.drop_what_was_interrupted()
         futures = [one.over for one in session.in_flight.under_way() if one.over is not None]
         try:
