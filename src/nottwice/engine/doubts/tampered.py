@@ -72,18 +72,22 @@ def hold(session: Session, found: LedgerTampered, *, release: bool) -> Doing[Led
     run_id, fence = session.run_id, session.fence
     yield Write(Commit(workflow_id=run_id, fence=fence, reviews=writes, run=update))
     session.say("ask a person", wanted.identity, f"review={wanted.review_id}")
-    location = session.store.location
-    command = decide_command(wanted.review_id, location)
-    run, store = shlex.quote(run_id), f"--store {shlex.quote(location)}"
+    command = decide_command(wanted.review_id, session.store.location)
+    audit = _audit_command(run_id)
+    place = command.partition(" --store ")[2]
     return LedgerTampered(
         f"Run {run_id!r} cannot be trusted: {found} Nothing was sent, and nothing in doubt was "
-        f"settled. The run waits for a person. To see everything that does not fit: nottwice "
-        f"audit {run} --verify {store}. Then restore it from a backup, vouch for it as it is (nottwice audit "
-        f"{run} --adopt --why TEXT {store}), or decide with: {command}",
+        f"settled. The run waits for a person. To see everything that does not fit: {audit} "
+        f"--verify --store {place}. Then restore it from a backup, vouch for it as it is ({audit} "
+        f"--adopt --why TEXT --store {place}), or decide with: {command}",
         review_id=wanted.review_id,
         run_id=session.run_id,
         command=command,
     )
+
+
+def _audit_command(run_id: str) -> str:
+    return f"nottwice audit {shlex.quote(run_id)}"
 
 
 def _close(session: Session) -> Doing[None]:
