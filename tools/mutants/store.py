@@ -320,8 +320,8 @@ ON CONFLICT DO NOTHING
     Mutant(
         name="without the key, rows are written beside sealed ones",
         file="store/sealing.py",
-        old="        if self.seals is None and head is not None:\n",
-        new="        if self.seals is None and head is None:\n",
+        old="        if self.seals is None:\n            raise KeyMissing(\n",
+        new="        if False:\n            raise KeyMissing(\n",
         tests=(
             "tests/guard/upkeep/test_seals.py::test_without_the_key_nothing_is_written_to_a_sealed_run",
         ),
