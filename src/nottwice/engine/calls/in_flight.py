@@ -196,7 +196,7 @@ class InFlightCalls:
         """Remove the calls of this thread, which is leaving the run and so makes none (P118).
 
         Ctrl-C may have struck where a call was about to be removed, and the run would wait for it
-        for ever. A body that another thread still executes keeps its call.
+        forever. A body that another thread still executes keeps its call.
         """
         here = threading.get_ident()
         with self._guard:
