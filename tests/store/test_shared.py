@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from nottwice.errors import CommitUnknown, OwnershipLost
+from nottwice.errors import CommitUnknown, OwnershipLost, SelfWait
 from nottwice.store.interface import Commit
 from nottwice.store.shared import MOST_IN_A_BATCH, SharedCommits
 from nottwice.store.soon import awaitable
@@ -315,6 +315,33 @@ def main_thread() -> Iterator[MainThread]:
     before = signal.signal(signal.SIGUSR1, thread.strike)
     yield thread
     signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.timeout(20)
+def test_a_signal_handler_does_not_wait_for_the_commit_that_it_interrupted(disk: Disk) -> None:
+    refused: list[SelfWait] = []
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        try:
+            ours.commit(note(2))
+        except SelfWait as error:
+            refused.append(error)
+
+    def commit_under_a_signal(commits: Sequence[Commit]) -> Sequence[BaseException | None]:
+        signal.raise_signal(signal.SIGUSR1)
+        return disk(commits)
+
+    ours = SharedCommits(commit_under_a_signal)
+    before = signal.signal(signal.SIGUSR1, handle)
+    try:
+        ours.commit(note(1))
+        assert disk.commits == [note(1)]
+        assert "Let the handler set a flag" in str(refused.pop())
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+        ours.commit(note(3))
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert disk.commits == [note(1), note(3)]
 
 
 def test_an_interrupt_while_committing_alone_concerns_no_other_thread(

@@ -6,6 +6,17 @@ from tools.mutants.mutant import Mutant
 
 STORE: tuple[Mutant, ...] = (
     Mutant(
+        name="a signal handler waits for the commit that it interrupted",
+        file="store/shared.py",
+        old="        elif self._main_commits and self._lead.locked():\n",
+        new="        elif False:\n",
+        tests=(
+            "tests/store/test_shared.py"
+            "::test_a_signal_handler_does_not_wait_for_the_commit_that_it_interrupted",
+        ),
+        why="The process would hang forever, and keep all others out of the ledger.",
+    ),
+    Mutant(
         name="writes of an earlier epoch are let through (memory, JSON files)",
         file="store/rules.py",
         old="    if run is not None and run.epoch == fence.epoch:\n",

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from nottwice.errors import CommitUnknown
+from nottwice.errors import CommitUnknown, SelfWait
 from nottwice.store.interface import Commit, CommitMany
 from nottwice.store.soon import Soon, wake
 
@@ -47,14 +47,21 @@ class SharedCommits:
         self._pool: ThreadPoolExecutor | None = None
         # In a forked child another thread may be the main one; there the store opens again.
         self._main_thread = threading.main_thread().ident
+        self._main_commits = False
+        """Whether the main thread leads. A signal handler may interrupt it and commit, too."""
 
     def commit(self, commit: Commit) -> None:
         """Commit and wait. Durable: when it returns."""
         if threading.get_ident() != self._main_thread:
             error = self._commit_or_lead(commit)
+        elif self._main_commits and self._lead.locked():
+            raise SelfWait(
+                "A signal handler called nottwice while the code that it interrupted was writing "
+                "to the ledger. Nothing was written for the handler's call, and no tool was run. "
+                "Let the handler set a flag, and make the call outside of it."
+            )
         elif self._next is None:
-            with self._lead:
-                error = self._commit_many((commit,))[0]
+            error = self._commit_alone(commit)
         else:
             error = self._commit_without_duties(commit)
         if error is not None:
@@ -105,10 +112,18 @@ class SharedCommits:
             if member is not None:
                 self._waiting.append(member)
         if member is None:
-            with self._lead:
-                return self._commit_many([commit])[0]
+            return self._commit_alone(commit)
         member.wait()
         return member.error
+
+    def _commit_alone(self, commit: Commit) -> BaseException | None:
+        """Commit for the main thread. Signal handlers run in it, and must not wait for it."""
+        with self._lead:
+            try:
+                self._main_commits = True
+                return self._commit_many((commit,))[0]
+            finally:
+                self._main_commits = False
 
     def _commit_or_lead(self, commit: Commit) -> BaseException | None:
         member = _Member(commit)
