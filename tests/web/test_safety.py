@@ -52,6 +52,14 @@ def test_the_token_of_the_link_becomes_a_cookie_and_leaves_the_address(ledger: L
     assert client.get("/").status_code == 200
 
 
+def test_a_link_never_leads_to_another_host(ledger: Ledger) -> None:
+    client, tokens = served(ledger)
+    for path in ("//evil.example/", "///evil.example/", "/%2fevil.example/"):
+        welcome = client.get(f"{HOST}{path}?token={tokens.decide_token}")
+        assert welcome.status_code == 303
+        assert welcome.headers["location"] == "/evil.example/", path
+
+
 def test_a_stranger_sees_nothing_but_the_style(ledger: Ledger, doubt: str) -> None:
     client, _ = served(ledger)
     for path in ("/", f"/review/{doubt}", "/runs", "/api/reviews", "/api/ledger", "/live"):

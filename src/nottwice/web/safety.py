@@ -146,7 +146,8 @@ class Safety:
             return _refused(request, 401, _STRANGER)
         rest = request.url.remove_query_params(TOKEN)
         query = f"?{rest.query}" if rest.query else ""
-        answer = RedirectResponse(f"{rest.path}{query}", status_code=303)
+        # An address that begins with two slashes would lead to another host.
+        answer = RedirectResponse(f"/{rest.path.lstrip('/')}{query}", status_code=303)
         answer.set_cookie(
             self._tokens.cookie,
             cookie,
