@@ -45,6 +45,7 @@ def test_a_row_says_why_a_run_does_not_continue(killed: Workplace, graph_runs: W
         rows = {row.run.run_id: row.reason for row in page_of_runs(ledger, RunFilter()).rows}
     assert rows["ticket-8"].startswith("in doubt: review ")
     assert rows["done-1"] == ""
+    assert rows["ticket-7"].startswith("its process died: pid ")
     with Ledger(graph_runs.store, create=False) as ledger:
         rows = {row.run.run_id: row.reason for row in page_of_runs(ledger, RunFilter()).rows}
     assert rows["failed-1"].startswith("RuntimeError: the van")

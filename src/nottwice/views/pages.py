@@ -20,7 +20,7 @@ from nottwice.model.tool import parse_duration
 from nottwice.store.interface import Store
 from nottwice.views.commands import CommandLine, ListCommand
 from nottwice.views.run.waits import wait_text
-from nottwice.views.runs import STATES, RunView, decided_reviews, list_runs
+from nottwice.views.runs import INTERRUPTED, STATES, RunView, decided_reviews, list_runs
 from nottwice.views.shape import LEDGER
 from nottwice.views.text import shorten
 
@@ -49,7 +49,9 @@ class RunRow:
     """One run in a list."""
 
     run: Annotated[RunView, "see run"]
-    reason: Annotated[str, "the error, or what it waits for, in one line; may be empty"]
+    reason: Annotated[
+        str, "the error, the process that died, or what it waits for, in one line; may be empty"
+    ]
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
@@ -132,6 +134,8 @@ def _begin(mark: str) -> RunRecord | None:
 def _reason(store: Store, run: RunView, decided: frozenset[str]) -> str:
     if run.failure is not None and not run.waits:
         return shorten(f"{run.failure.error_type}: {run.failure.message}".partition("\n")[0], 160)
+    if run.state == INTERRUPTED:
+        return f"its process died: {run.holder}" if run.holder else "its process died"
     said = []
     for wait in run.waits[:MOST_WAITS]:
         kind = _kind(store, wait.subject) if wait.kind is WaitKind.REVIEW else ""

@@ -44,6 +44,9 @@ def test_facts_are_in_the_order_of_time(ledger: Ledger) -> None:
     assert [fact.at for fact in facts] == sorted(fact.at for fact in facts)
     assert facts[0].text == "attempt 1 began; no receipt"
     assert facts[0].who.startswith("pid ")
+    # What the review says is above the facts already.
+    assert review.summary not in [fact.text for fact in facts]
+    assert facts[-1].text == "a person is asked"
 
 
 def test_a_question_of_a_child_run_blocks_its_parent(graph_runs: Workplace) -> None:

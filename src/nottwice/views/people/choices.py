@@ -143,8 +143,10 @@ def _facts(case: CaseView) -> tuple[Fact, ...]:
         found.append(Fact(at=one.started_at, who=one.holder, text=text))
     for item in case.evidence:
         more = "" if item.result is None else f" {shorten(item.result.json)}"
+        # A doubt is described where the facts are shown. Here is only when it was found.
+        text = "a person is asked" if item.text == case.review.summary else f"{item.text}{more}"
         who = "nottwice" if item.source in _OWN_SOURCES else item.source
-        found.append(Fact(at=item.at, who=who, text=f"{item.text}{more}"))
+        found.append(Fact(at=item.at, who=who, text=text))
     return tuple(sorted(found, key=lambda fact: fact.at))
 
 
