@@ -44,6 +44,14 @@ def test_a_review_is_told_with_title_age_run_and_what_to_type(asking: Asking) ->
     assert message.data["run_id"] == "ticket-7"
 
 
+def test_a_question_is_told_without_the_name_of_a_tool(asking: Asking) -> None:
+    with pytest.raises(nt.RunBlocked), asking.ledger.run("ticket-8"):
+        nt.ask("May I?")
+    (plain,), (shown,) = _messages(asking, PLAIN), _messages(asking, OPEN)
+    assert plain.headline == "Question in run ticket-8, since 0 s."
+    assert shown.lines == ("May I?",)
+
+
 def test_no_argument_question_or_error_is_sent_unless_asked_for(asking: Asking) -> None:
     asking.open()
     asking.fail()

@@ -27,6 +27,7 @@ from nottwice.model.runs.notices import (
     RUN_FAILED,
     NoticeRecord,
 )
+from nottwice.model.tool import OWN_PREFIX
 from nottwice.model.tools.templates import fill
 from nottwice.notify.settings import Notify
 from nottwice.store.interface import Store
@@ -205,12 +206,17 @@ def _reviewed(
         **shown,
     }
     named, where = _short(title), _short(notice.workflow_id)
+    asked = kind.capitalize()
+    if tool.startswith(OWN_PREFIX):
+        # A question is no call of a tool that a person knows.
+        named = asked
     if notice.kind == REVIEW_DECIDED:
         data |= {"decision": about.get("decision"), "by": about.get("by")}
         decided = f"{_short(str(about.get('decision')))} by {_short(str(about.get('by')))}"
         return [f"Decided: {decided}. {named} in run {where}."]
     since = f"open for {age}" if notice.kind == REVIEW_OLD else f"since {age}"
-    words = [f"{kind.capitalize()}: {named} in run {where}, {since}."]
+    headline = named if named == asked else f"{asked}: {named}"
+    words = [f"{headline} in run {where}, {since}."]
     return words + [_short(str(shown[name])) for name in ("question", "why") if shown.get(name)]
 
 
