@@ -58,6 +58,7 @@ def test_the_help_lists_every_command_and_the_exit_codes() -> None:
     assert result.exit_code == 0
     assert re.findall(r"^  (\w+)  ", result.stdout.partition("Options")[0], re.M) == COMMANDS
     assert re.findall(r"^    (\d)  ", result.stdout, re.M) == ["0", "1", "2", "3"]
+    assert [line for line in result.stdout.splitlines() if len(line) > 80] == []
 
 
 @pytest.mark.parametrize("command", [name for name in COMMANDS if name != "demo"])

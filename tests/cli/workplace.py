@@ -55,6 +55,12 @@ class Ended:
     stderr: str = ""
 
 
+class Key(str):
+    """An answer that is a key, without Enter."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True)
 class Workplace:
     """A folder with the agent, its ledger, and `nottwice` on the path of its shell."""
@@ -155,7 +161,7 @@ class Workplace:
                     shown += piece
                 place = len(shown)
                 typed = answer if isinstance(answer, str) else answer()
-                os.write(ours, f"{typed}\n".encode())
+                os.write(ours, typed.encode() if isinstance(answer, Key) else f"{typed}\n".encode())
             while piece := _read(ours):
                 shown += piece
             return Ended(process.wait(timeout=MOST_SECONDS), shown)

@@ -38,11 +38,14 @@ Exit codes:
   0  done
   1  an error; its text says what happened and what to do
   2  the command line was wrong, or nothing was decided
-  3  a person or a fix is needed: a run waits (`run`, `talk`), a problem was found (`check`,
-     `crash`, `audit --verify`), a run was refused (`migrate`), `reviews --fail-if-open`
+  3  a person or a fix is needed: a run waits (`run`, `talk`), a problem
+     was found (`check`, `crash`, `audit --verify`), a run was refused
+     (`migrate`), a message failed (`notify`), `reviews --fail-if-open`,
+     `reviews --fail-if-older`
 
 \b
-Tab completes commands, options and the ids of this ledger, once your shell knows how:
+Tab completes commands, options and the ids of this ledger, once your shell
+knows how:
   bash  eval "$(_NOTTWICE_COMPLETE=bash_source nottwice)"
   zsh   eval "$(_NOTTWICE_COMPLETE=zsh_source nottwice)"
   fish  _NOTTWICE_COMPLETE=fish_source nottwice | source"""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import nottwice as nt
-from tests.cli.workplace import Workplace
+from tests.cli.workplace import Key, Workplace
 
 
 def test_reviews_are_listed_with_run_call_and_the_next_command(killed: Workplace) -> None:
@@ -90,13 +90,15 @@ def test_a_walk_decides_and_skips_one_after_the_other(workplace: Workplace) -> N
     doubt = workplace.review_of("ticket-8")
     ended = workplace.terminal(
         "nottwice reviews --walk --store agent.db",
-        ("d: look and decide", "d"),
+        ("d: look and decide", Key("d")),
         ("Decide", "abort"),
         ("Why?", "enough"),
-        ("2 of 3", "n"),
-        ("3 of 3", "q"),
+        ("q: stop", Key("n")),
+        ("q: stop", Key("q")),
     )
     assert ended.exit_code == 0, ended.stdout
+    assert "3 of 3" in ended.stdout
+    assert "Stopped. 1 is left." in ended.stdout
     after = {one["review_id"]: one["status"] for one in workplace.json("reviews")["reviews"]}
     assert after.pop(doubt) == "decided"
     assert set(after.values()) == {"open"}

@@ -11,7 +11,13 @@ import click
 from nottwice.cli.inputs.deployed import named_ledger
 from nottwice.cli.inputs.options import all_option, read_since
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
-from nottwice.cli.render.output import show_command, show_json, show_line, show_table
+from nottwice.cli.render.output import (
+    show_command,
+    show_json,
+    show_line,
+    show_note,
+    show_table,
+)
 from nottwice.model.data.records import frozen_record
 from nottwice.model.review import DANGER
 from nottwice.model.tool import parse_duration
@@ -20,6 +26,8 @@ from nottwice.views.text import age_text, safe, shorten
 
 FOUND_SOMETHING = 3
 WALKING = "d: look and decide, n: next, q: stop"
+MOST_SECONDS = 3600.0
+"""For how long a walk waits for a key. After that, it stops."""
 
 
 @click.command(cls=Command)
@@ -56,7 +64,8 @@ def reviews(context: click.Context, settings: Settings, /, **given: Any) -> None
     also reviews; they hold back only the code that asked. The most dangerous come first, then the
     oldest.
 
-    With --walk each open review is shown in turn. One letter decides it, skips it or stops.
+    With --walk each open review is shown in turn. One key, without Enter, decides it, skips it or
+    stops.
 
     \b
     Examples:
@@ -111,15 +120,22 @@ def _walk(context: click.Context, found: ReviewList) -> None:
     # Only here, because this loads what checks results (P226).
     from nottwice.cli.commands.decide import NO_WISH, decide
 
+    # Only a terminal has keys, and there is none on every system.
+    from nottwice.cli.inputs.keys import Keyboard
+
     undecided = [review for review in found.reviews if review.is_open]
     for number, review in enumerate(undecided, 1):
         about = shorten(review.title or review.subject, 120)
         age = age_text(found.now - review.opened_at)
         show_line(f"{number} of {len(undecided)}: {review.kind.value}, {age}", style="bold")
         show_line(f"  {about} in run {safe(review.run_id)}")
-        key = click.prompt(WALKING, type=click.Choice(["d", "n", "q"]), default="n", err=True)
-        if key == "q":
-            break
+        with Keyboard(sys.stdin.fileno()) as keyboard:
+            show_note(WALKING)
+            key = keyboard.wait_for("dnq\n", seconds=MOST_SECONDS)
+        if key in ("q", None):
+            left = len(undecided) - number + 1
+            show_line(f"Stopped. {left} {'is' if left == 1 else 'are'} left.")
+            return
         if key == "d":
             # Without a decision it ends with its exit code for that. The walk continues.
             with contextlib.suppress(click.exceptions.Exit):

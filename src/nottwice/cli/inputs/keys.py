@@ -1,4 +1,4 @@
-"""How does the demo wait for a single key, without Enter and with a time limit?"""
+"""How does a command wait for a single key, without Enter and with a time limit?"""
 
 from __future__ import annotations
 
