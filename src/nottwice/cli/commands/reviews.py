@@ -121,7 +121,7 @@ def _walk(context: click.Context, found: ReviewList) -> None:
     from nottwice.cli.commands.decide import NO_WISH, decide
 
     # Only a terminal has keys, and there is none on every system.
-    from nottwice.cli.inputs.keys import Keyboard
+    from nottwice.cli.demo.keys import Keyboard
 
     undecided = [review for review in found.reviews if review.is_open]
     for number, review in enumerate(undecided, 1):

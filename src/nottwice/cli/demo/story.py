@@ -17,10 +17,10 @@ from pathlib import Path
 
 import click
 
+from nottwice.cli.demo.keys import Keyboard, person_is_there
 from nottwice.cli.demo.long import DIES_AT, SHORT, STEPS, live_and_die_and_live
 from nottwice.cli.demo.screen import Line, Screen
 from nottwice.cli.demo.trying import has_page, program_name, protected_lines, serve_page
-from nottwice.cli.inputs.keys import Keyboard, person_is_there
 from nottwice.engine.doubts.blocking import call_text
 from nottwice.errors import NottwiceError
 from nottwice.model.review import Verb

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from nottwice.cli.inputs.keys import Keyboard, person_is_there
+from nottwice.cli.demo.keys import Keyboard, person_is_there
 
 FAR_AWAY_SECONDS = 60.0
 
