@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +15,9 @@ import nottwice as nt
 from nottwice.errors import ChildFailed, StoreError
 from nottwice.graphs.children import child_run_id
 from nottwice.model.call import MAX_ID_CHARACTERS, CallIdentity
+from nottwice.model.review import ReviewKind, Verb
 from nottwice.model.run import RunStatus, StepStatus
+from nottwice.reviews.decide import decide
 from nottwice.store.interface import Commit
 from nottwice.store.memory import MemoryStore
 from tests.fakes import Host
@@ -120,7 +123,7 @@ def test_what_led_to_a_child_is_durable_before_it_begins(host: Host, effects: Ef
         return nt.spawn(child, {"order": effects.look(str(nt.uuid()))})
 
     run(host, parent_of(effects, spawn))
-    assert known == [["nottwice.uuid", "look"]]
+    assert known == [["nottwice.uuid", "look", "nottwice.child"]]
 
 
 def test_the_envelope_is_the_same_live_and_replayed(host: Host, effects: Effects) -> None:
@@ -374,6 +377,114 @@ def test_another_child_than_the_one_on_record_is_drift(host: Host, effects: Effe
     assert effects.done == ["child 1"]
     orders[0] = 1
     assert run(host, parent).status == "waiting", "the review must be decided"
+
+
+def breaking(effects: Effects, breaks: dict[int, Exception]) -> nt.Graph[Any]:
+    """A child that acts, and then breaks off or fails as long as the test says so."""
+    child = graph("child")
+
+    @child.node
+    def work(state: State) -> Any:
+        effects.act(f"child {state['order']}")
+        if state["order"] in breaks:
+            raise breaks[state["order"]]
+
+    return child
+
+
+@pytest.mark.parametrize("error", [StoreError("no space left"), Crash("child")])
+@pytest.mark.parametrize("asks", ["another child", "an effect", "nothing"])
+def test_another_child_than_the_one_that_has_begun_is_drift(
+    host: Host, effects: Effects, asks: str, error: Exception
+) -> None:
+    breaks, parent = {1: error}, graph("parent")
+    child, asked = breaking(effects, breaks), ["the child"]
+
+    @parent.node
+    def work(state: State) -> None:
+        match asked[0]:
+            case "the child" | "another child" as which:
+                nt.spawn(child, {"order": 1 if which == "the child" else 2})
+            case "an effect":
+                effects.act("parent")
+
+    with pytest.raises((StoreError, ChildFailed)):
+        run(host, parent)
+    breaks.clear()
+    asked[0] = asks
+    outcome = run(host, parent)
+    assert outcome.status == "waiting"
+    (review,) = outcome.reviews
+    assert review.kind is ReviewKind.DRIFT
+    assert "nottwice.spawn(" in review.summary
+    assert (effects.done, len(children(host))) == (["child 1"], 1)
+    decide(
+        MemoryStore(host.data), host.clock, review.review_id, Verb.ACCEPT, by="ann", why="it stays"
+    )
+    assert run(host, parent).status == "completed"
+    assert effects.done[1:] == {"another child": ["child 2"], "an effect": ["parent"]}.get(asks, [])
+
+
+def test_children_that_have_begun_are_asked_for_in_any_order(host: Host, effects: Effects) -> None:
+    breaks, orders = {1: Crash("child"), 2: StoreError("no space left")}, [1, 2]
+    child, parent = breaking(effects, breaks), graph("parent")
+
+    @parent.node
+    def work(state: State) -> None:
+        for order in orders:
+            with contextlib.suppress(ChildFailed):
+                nt.spawn(child, {"order": order})
+
+    with pytest.raises(StoreError):
+        run(host, parent)
+    breaks.clear()
+    orders.reverse()
+    assert run(host, parent).status == "completed"
+    assert effects.done == ["child 1", "child 2"]
+
+
+def test_a_child_that_was_noted_and_never_began_is_no_drift(
+    host: Host, effects: Effects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child, orders = child_of(effects), [1]
+    parent = parent_of(effects, lambda state: nt.spawn(child, {"order": orders[0]}))
+    commit = MemoryStore.commit
+
+    def full(store: MemoryStore, given: Commit) -> None:
+        if given.workflow_id != "r":
+            raise StoreError("no space left")
+        commit(store, given)
+
+    for _ in range(2):
+        with monkeypatch.context() as patch, pytest.raises(StoreError):
+            patch.setattr(MemoryStore, "commit", full)
+            run(host, parent)
+    assert [row.identity.tool_name for row in host.calls] == ["nottwice.child"]
+    orders[0] = 2
+    assert run(host, parent).state == {"status": "completed", "result": "did child 2"}
+
+
+def test_another_try_of_a_step_does_not_start_the_child_of_the_killed_try_again(
+    host: Host, effects: Effects
+) -> None:
+    breaks: dict[int, Exception] = {1: StoreError("no space left")}
+    child = breaking(effects, breaks)
+    with (
+        pytest.raises(StoreError),
+        host.process() as ledger,
+        ledger.run("r"),
+        nt.step("work", at=1),
+    ):
+        nt.spawn(child, {"order": 1})
+    breaks.clear()
+    with (
+        pytest.raises(nt.errors.ReplayDriftError),
+        host.process() as ledger,
+        ledger.run("r"),
+        nt.step("work", at=2),
+    ):
+        nt.spawn(child, {"order": 1})
+    assert effects.done == ["child 1"]
 
 
 def test_a_child_that_code_no_longer_asks_for_first_is_drift(host: Host, effects: Effects) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tools.mutants.mutant import Mutant
 
 _ONCE = "tests/guard/test_once.py"
+_CHILDREN = "tests/graphs/test_children.py"
 _HOOKS = "tests/engine/test_hooks.py"
 _WATCHED = "tests/hosts/test_watched.py"
 _LEAVES = "test_a_call_that_is_cancelled_while_verify_runs_leaves_it_and_records_nothing"
@@ -198,12 +199,36 @@ HOSTS: tuple[Mutant, ...] = (
     Mutant(
         name="what led to a child is not durable when it begins",
         file="graphs/children.py",
-        old="    if begun is None and session.pending:\n        yield from session.commit()\n",
+        old="    if session.pending:\n        yield from session.commit()\n",
         new="",
         tests=(
-            "tests/graphs/test_children.py::test_what_led_to_a_child_is_durable_before_it_begins",
+            f"{_CHILDREN}::test_what_led_to_a_child_is_durable_before_it_begins",
         ),
         why="A killed parent could get other values and start a second child, with its effects.",
+    ),
+    Mutant(
+        name="a step has no note of the children that it starts",
+        file="graphs/children.py",
+        old="        if row is None:\n            session.pending.add_call(",
+        new="        if row is not None:\n            session.pending.add_call(",
+        tests=(f"{_CHILDREN}::test_another_child_than_the_one_that_has_begun_is_drift",),
+        why="A resumed parent with another input would start a second child, with its effects.",
+    ),
+    Mutant(
+        name="a child that never began is outstanding",
+        file="engine/stepping/steps.py",
+        old="if child is not None and child.parent_id == run:",
+        new="if child is None or child.parent_id == run:",
+        tests=(f"{_CHILDREN}::test_a_child_that_was_noted_and_never_began_is_no_drift",),
+        why="A person would be asked about a child that does not exist.",
+    ),
+    Mutant(
+        name="a child that has begun waits for other children",
+        file="engine/stepping/steps.py",
+        old="    has_begun = identity.tool_name == SPAWN and identity.call_id in asked_for\n",
+        new="    has_begun = False\n",
+        tests=(f"{_CHILDREN}::test_children_that_have_begun_are_asked_for_in_any_order",),
+        why="Code that has not drifted would wait for a person.",
     ),
     Mutant(
         name="a child run is not waited for",

@@ -7,8 +7,9 @@ fail, and resuming the parent resumes the child. A child stays with the version 
 to. If that version is not deployed, the parent waits until it is. Aborting a parent aborts its
 children.
 
-A child is an effect of its parent: before it begins, the values that led to it are durable.
-Otherwise a parent that resumes could get others, and start another child beside the first.
+A child is an effect of its parent: before it begins, the values that led to it are durable, and so
+is a note that its step starts it. Otherwise a parent that resumes could get other values, or have
+another input for another reason, and start another child beside the first.
 Promises kept here: P29, P86.
 """
 
@@ -169,8 +170,8 @@ def _run_child(
             return _failed(known)
     error: Exception | None = None
     begun = yield load(child_id)
-    if begun is None and session.pending:
-        yield from session.commit()
+    if begun is None:
+        yield from _note(scope, mine, args, child_id)
     bound = _as_bound(graph, begun)
     try:
         outcome = yield from running(bound, opening)
@@ -198,10 +199,28 @@ def _run_child(
     if error is not None and not keeps_outage and may_be_resumed(outcome.failure):
         # Not recorded either: the outage may be over when the child is spawned again.
         return outcome
-    row = _row(scope, bound, mine, args, outcome)
+    chain_state = None if outcome.status == "failed" else bound.state.unshow(outcome.state)
+    row = _row(scope, mine, identity, args, plain_outcome(outcome, chain_state))
     session.pending.add_call(CallWrite(row))
     yield from session.flush_if_heavy()
     return _recorded(graph, row, check=check)
+
+
+def _note(scope: Scope, mine: InFlight, args: str, child_id: str) -> Doing[None]:
+    """Note that the step starts a child. Outside of steps nothing is judged, so there is no note.
+
+    Durable: the note and all that led to the child, when this returns.
+    """
+    session = scope.session
+    if scope.steps:
+        noted = mine.identity._replace(tool_name=steps.CHILD)
+        row = session.pending.find_call(noted)
+        if row is None:
+            row = yield Read(lambda store: store.load_call(noted))
+        if row is None:
+            session.pending.add_call(CallWrite(_row(scope, mine, noted, args, child_id)))
+    if session.pending:
+        yield from session.commit()
 
 
 def _as_bound(graph: Runnable, child: RunRecord | None) -> Runnable:
@@ -285,11 +304,9 @@ def spawn_identity(
 
 
 def _row(
-    scope: Scope, graph: Runnable, mine: InFlight, args: str, outcome: Outcome[Any]
+    scope: Scope, mine: InFlight, identity: CallIdentity, args: str, result: object
 ) -> CallRow:
-    session, now, identity = scope.session, scope.session.clock.now(), mine.identity
-    chain_state = None if outcome.status == "failed" else graph.state.unshow(outcome.state)
-    text = values.encode(plain_outcome(outcome, chain_state))
+    session, now = scope.session, scope.session.clock.now()
     return CallRow(
         identity=identity,
         call_id=identity.call_id,
@@ -302,7 +319,7 @@ def _row(
         created_at=now,
         started_at=now,
         finished_at=now,
-        result=StoredResult(ResultKind.PLAIN, text),
+        result=StoredResult(ResultKind.PLAIN, values.encode(result)),
         parent_call_id=mine.parent_call_id,
     )
 

@@ -4,7 +4,7 @@ A resumed step holds effects that are *outstanding* until the code asks for them
 is refused while one is outstanding in this or a later step, and no step finishes with an
 outstanding effect. Parallel branches are judged separately, by index. Calls outside any step are
 not judged, because a host that resumes midway asks only for what is new. A finished step only
-replays.
+replays. A child run that has begun is outstanding like an effect, whether or not it is over (P29).
 
 The calls in a tool's body are outstanding only while the tool itself is, because its receipt covers
 them all. A call belongs to a body if it was made in the body's context, or in a task or thread that
@@ -15,7 +15,7 @@ A visit that an earlier process left in progress counts as a try. A new visit of
 ask for an equal effect before the code asks for the old one again. Then the host uses ``at=`` to
 count tries, and the effect would happen twice, so it is refused (P136). Nothing else is checked for
 such a visit.
-Promises kept here: P17, P135, P136.
+Promises kept here: P17, P29, P135, P136.
 """
 
 from __future__ import annotations
@@ -40,14 +40,18 @@ from nottwice.model.call import (
     child_checkpoint,
     child_node,
 )
+from nottwice.model.data.shapes import not_believed
 from nottwice.model.failure import Failure
 from nottwice.model.review import ReviewKind
-from nottwice.model.run import StepRecord, StepStatus
+from nottwice.model.run import RunRecord, StepRecord, StepStatus
 from nottwice.model.runs.places import branches_differ, is_inside
 from nottwice.store.interface import Outdated, ReviewWrite
 
 SPAWN = "nottwice.spawn"
 """The call that starts a child run. Its row records how the child ended."""
+CHILD = "nottwice.child"
+"""The note that a step starts a child run, with the child's id. It has the place and the arguments
+of the call, and is durable before the child begins (P29)."""
 
 
 def open_step(scope: Scope, name: str, at: str | int | None) -> Doing[Scope]:
@@ -149,8 +153,9 @@ def asked_again(scope: Scope, identity: CallIdentity, row: CallRow | None) -> No
     session = scope.session
     answers = row is not None and _is_answer(row)
     for state in scope.steps:
-        state.outstanding.pop(identity, None)
-        state.later.pop(identity, None)
+        held = state.outstanding.pop(identity, None), state.later.pop(identity, None)
+        if any(one is not None and _is_unfinished(one) for one in held):
+            session.drift.ask_for(identity.call_id)
         if row is not None and answers and state.inner:
             for inner in state.inner.get(row.call_id, ()):
                 covered = state.outstanding.pop(inner, None)
@@ -204,18 +209,28 @@ def _written(identity: CallIdentity, args_json: str | None) -> str:
 
 
 def _outstanding(scope: Scope, identity: CallIdentity) -> Iterator[CallRow]:
-    """Yield what this step or a later one holds and the code has not asked for again."""
+    """Yield what this step or a later one holds and the code has not asked for again.
+
+    A child that has begun is not new: it waits for effects, but not for other unfinished children.
+    They may be asked for in any order, and perhaps only when this one has ended.
+    """
+    asked_for = scope.session.drift.asked_for
+    has_begun = identity.tool_name == SPAWN and identity.call_id in asked_for
     # Iterate over copies, because other branches ask at the same time.
     for state in scope.steps:
         for row in list(state.outstanding.values()):
+            if has_begun and _is_unfinished(row):
+                continue
             if is_inside(row.identity.node_id, scope.node_id) or _is_twin(row, identity):
                 yield row
     for state in scope.steps:
         for row in list(state.later.values()):
+            if has_begun and _is_unfinished(row):
+                continue
             if not branches_differ(row.identity.node_id, scope.node_id):
                 # Several steps may be open at the same time, in separate tasks.
                 ids = (row.call_id, *state.around.get(row.identity, ()))
-                if scope.session.drift.asked_for.isdisjoint(ids):
+                if asked_for.isdisjoint(ids):
                     yield row
 
 
@@ -278,7 +293,7 @@ def _refuse(scope: Scope, outstanding: list[CallRow], wants: str) -> Doing[None]
 
 def _load_outstanding(session: Session, state: StepState) -> Doing[None]:
     record = state.record
-    held = yield _calls_of(record)
+    held = yield from _calls_of(record)
     around = _around(held)
     for row in held:
         if _is_effect(row):
@@ -289,7 +304,7 @@ def _load_outstanding(session: Session, state: StepState) -> Doing[None]:
     for step in later:
         if is_inside(step.node_id, record.node_id):
             continue
-        rows = yield _calls_of(step)
+        rows = yield from _calls_of(step)
         around = _around(rows)
         for row in rows:
             if _is_effect(row):
@@ -329,18 +344,47 @@ def _abandoned_visits(
     left: dict[str, tuple[CallRow, ...]] = {}
     for visit in visits:
         if visit.ordinal <= session.standing.last_ordinal:
-            rows = yield _calls_of(visit)
+            rows = yield from _calls_of(visit)
             left[visit.checkpoint_id] = tuple(filter(_is_effect, rows))
     return session.drift.found_abandoned(record.node_id, left)
 
 
-def _calls_of(step: StepRecord) -> Read:
-    """Read the calls of one visit of a step, including the steps inside it."""
+def _calls_of(step: StepRecord) -> Doing[list[CallRow]]:
+    """Return the calls of one visit of a step, including the steps inside it.
+
+    A child that has begun and has no receipt there stands for the call that starts it. If the visit
+    is done, it has received the failure of the child and has continued.
+    """
     run, visit = step.workflow_id, step.checkpoint_id
-    return Read(lambda store: store.calls_under(run, step.node_id, visit=visit))
+    rows: list[CallRow] = yield Read(
+        lambda store: store.calls_under(run, step.node_id, visit=visit)
+    )
+    calls = {row.identity: row for row in rows if row.identity.tool_name != CHILD}
+    for row in rows if step.status is not StepStatus.DONE else ():
+        spawned = row.identity._replace(tool_name=SPAWN)
+        if row.identity.tool_name == CHILD and spawned not in calls:
+            child: RunRecord | None = yield _load_child(row)
+            # A fork has the notes of its origin, and not its children.
+            if child is not None and child.parent_id == run:
+                calls[spawned] = row._replace(
+                    identity=spawned, call_id=spawned.call_id, status=CallStatus.PENDING
+                )
+    return list(calls.values())
+
+
+def _load_child(note: CallRow) -> Read:
+    with not_believed(f"The id of a child of run {note.identity.workflow_id!r}"):
+        child_id = str(values.decode(note.kept_result().json))
+    return Read(lambda store: store.load_run(child_id))
 
 
 def _is_effect(row: CallRow) -> bool:
     """Whether code that no longer asks for a call has drifted. A child run consists of effects."""
-    effectful = row.replay_class.effectful or row.identity.tool_name == SPAWN
-    return effectful and row.status is CallStatus.DONE
+    if row.identity.tool_name == SPAWN:
+        return True
+    return row.replay_class.effectful and row.status is CallStatus.DONE
+
+
+def _is_unfinished(row: CallRow) -> bool:
+    """Whether an outstanding row stands for a child that has begun."""
+    return row.status is CallStatus.PENDING
