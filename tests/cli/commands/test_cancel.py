@@ -9,7 +9,7 @@ from tests.cli.workplace import Workplace
 def test_a_waiting_run_and_its_child_are_aborted(graph_place: Workplace) -> None:
     ended = graph_place.cli("cancel", "parent-1", "--why", "called off", "--by", "ann")
     assert ended.exit_code == 0, ended.stderr
-    assert ended.stdout == "Run parent-1 is aborted, and so are its children.\n"
+    assert ended.stdout == "Run parent-1 is aborted, and so are its unfinished children.\n"
     states = {run["run_id"]: run["state"] for run in graph_place.json("runs", "parent-1")["runs"]}
     assert set(states.values()) == {"aborted"}
     assert len(states) == 2
@@ -50,3 +50,8 @@ def test_a_run_that_a_process_drives_is_told(graph_place: Workplace) -> None:
         assert (
             "stops before its next node" in graph_place.cli("cancel", "busy-1", "--why", "x").stdout
         )
+
+
+def test_a_run_without_children_is_aborted_alone(graph_place: Workplace) -> None:
+    ended = graph_place.cli("cancel", "listen-1", "--why", "x")
+    assert ended.stdout == "Run listen-1 is aborted.\n"

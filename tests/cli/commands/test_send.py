@@ -87,3 +87,14 @@ def test_a_run_that_is_over_takes_nothing_and_is_not_to_be_resumed(graph_place: 
 def test_a_run_of_a_known_graph_is_told_with_what_resumes_it(graph_place: Workplace) -> None:
     told = graph_place.cli("send", "listen-1", "news", "--app", "flows:app")
     assert "Resume with: nottwice run --id listen-1 --app flows:app" in told.stdout
+
+
+def test_a_run_that_waits_for_a_person_is_told_with_what_decides_it(workplace: Workplace) -> None:
+    """To run the program again would only raise the same question."""
+    told = workplace.cli("send", "ticket-9", "news")
+    assert told.exit_code == 0
+    review_id = workplace.review_of("ticket-9")
+    assert f"waits for a person too. Decide with: nottwice decide {review_id}" in told.stdout
+    assert "again" not in told.stdout
+    workplace.cli("decide", review_id, "did-not-happen", "--why", "looked")
+    assert "Run your program again" in workplace.cli("send", "ticket-9", "news").stdout

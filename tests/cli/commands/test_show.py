@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
 import sqlite3
@@ -108,6 +109,17 @@ def test_a_call_that_a_person_settled_says_so(workplace: Workplace) -> None:
     rows = [row[-1] for row in timeline(workplace.cli("show", "ticket-8").stdout)]
     assert "settled by decision by ann" in rows
     assert 'result {"id":"m-1","words":6}' in rows
+
+
+def test_one_receipt_that_was_used_again_is_one(tmp_path: Path) -> None:
+    tool = nt.tool("unsafe_on_replay", name="show_once")(lambda text: text)
+    place = Workplace(tmp_path)
+    with nt.Ledger(place.store) as ledger:
+        for _ in range(2):
+            with contextlib.suppress(ValueError), ledger.run("again"):
+                tool("a")
+                raise ValueError("once more")
+    assert "1 receipt of earlier openings was used again" in place.cli("show", "again").stdout
 
 
 def test_another_process_that_continued_is_marked(workplace: Workplace) -> None:

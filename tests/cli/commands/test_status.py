@@ -45,7 +45,7 @@ def test_a_decided_run_is_suggested_for_resuming(workplace: Workplace) -> None:
     assert "2 for a person, 1 for you to resume it: a person has decided" in shown
     listed = next(x for x in workplace.cli("runs").stdout.splitlines() if x.startswith("ticket-9"))
     assert listed.endswith(f"review {review_id}, decided: resume it")
-    assert "run 'ticket-9' has its decision: run your program again, and it continues" in shown
+    assert "run 'ticket-9' has its decision: run your program again to use it" in shown
 
 
 def test_a_ledger_in_order_needs_no_person(tmp_path: Path) -> None:

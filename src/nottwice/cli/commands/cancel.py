@@ -10,6 +10,7 @@ from nottwice.cli.inputs.options import by_option, login_name, why_option
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.render.output import show_command, show_json, show_line
 from nottwice.graphs.cancel import cancel as cancel_run
+from nottwice.model.run import RunStatus
 from nottwice.views.outcomes import Cancelled
 from nottwice.views.runs import find_run, view_of
 from nottwice.views.text import safe
@@ -39,7 +40,9 @@ def cancel(settings: Settings, run_id: str, by: str | None, why: str) -> None:
             run = view_of(ledger, name)
             show_json(Cancelled(ledger=ledger.location, run=run, stopped=stopped))
         elif stopped:
-            show_line(f"Run {safe(name)} is aborted, and so are its children.")
+            children = [child.status for child in ledger.store.children(name)]
+            also = ", and so are its unfinished children" if RunStatus.ABORTED in children else ""
+            show_line(f"Run {safe(name)} is aborted{also}.")
         else:
             show_line(f"Run {safe(name)} is driven by a process, which stops before its next node.")
             show_command("See:", settings.command("show", name))

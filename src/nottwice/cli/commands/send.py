@@ -10,13 +10,19 @@ from nottwice.cli.inputs.deployed import named_ledger
 from nottwice.cli.inputs.json_input import read_json
 from nottwice.cli.inputs.options import by_option, json_option, login_name
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
-from nottwice.cli.render.output import show_how_to_resume, show_json, show_line, show_note
+from nottwice.cli.render.output import (
+    show_command,
+    show_how_to_resume,
+    show_json,
+    show_line,
+    show_note,
+)
 from nottwice.graphs.recorded import recorded_fingerprint
 from nottwice.guard.sending import tell
-from nottwice.model.run import RunRecord
+from nottwice.model.run import RunRecord, WaitKind
 from nottwice.store.interface import Store
 from nottwice.views.outcomes import SentDocument, sent_event
-from nottwice.views.run.waits import resume_command
+from nottwice.views.run.waits import reasons_of, resume_command
 from nottwice.views.runs import Holders, RunView, run_view
 from nottwice.views.text import safe
 
@@ -70,6 +76,7 @@ def send(
         listens = told.name == MESSAGE and known is not None and _is_agent(ledger.store, known)
         event = sent_event(told, run_exists=run is not None)
         location = ledger.location
+        reasons = reasons_of(ledger.store, run_id, settings.commands())
     if settings.as_json:
         show_json(SentDocument(ledger=location, event=event))
         return
@@ -81,7 +88,8 @@ def send(
     show_line(
         f"Sent {safe(event.name)} to run {safe(repr(run_id))}, as event {safe(event.event_id)}."
     )
-    _show_next(run_id, run, settings, listens=listens)
+    people = [one.command for one in reasons if one.kind is WaitKind.REVIEW and one.command]
+    _show_next(run_id, run, settings, listens=listens, people=people)
 
 
 def _is_agent(store: Store, run: RunRecord) -> bool:
@@ -89,15 +97,22 @@ def _is_agent(store: Store, run: RunRecord) -> bool:
     return record is not None and recorded_fingerprint(record).is_agent
 
 
-def _show_next(run_id: str, run: RunView | None, settings: Settings, *, listens: bool) -> None:
+def _show_next(
+    run_id: str, run: RunView | None, settings: Settings, *, listens: bool, people: list[str]
+) -> None:
     """Show what takes the event, and the command for that; a run that has ended takes nothing.
 
     ``listens``: the event is a message to an agent, whose run begins a new round with it.
+    ``people``: the commands with which a person decides what the run waits for.
     """
     if run is None:
         show_note(f"There is no run {run_id!r} yet. It finds the event when it asks for it.")
         return
     if run.is_final and not listens:
         show_note(f"Run {run_id!r} is {run.state}: it will not receive the event.")
+        return
+    for command in people:
+        show_command("The run waits for a person too. Decide with:", command)
+    if people:
         return
     show_how_to_resume(resume_command(run, settings.commands()))

@@ -154,7 +154,8 @@ def _saved_text(details: RunDetails) -> str | None:
     parts = ["1 receipt" if receipts == 1 else f"{receipts:,} receipts"]
     parts += [f"{tokens:,} tokens"] if tokens else []
     parts += [f"${usd:.4f}"] if usd else []
-    return f"{', '.join(parts)} of earlier openings were used again"
+    were = "was" if receipts == 1 and len(parts) == 1 else "were"
+    return f"{', '.join(parts)} of earlier openings {were} used again"
 
 
 def _show_openings(details: RunDetails) -> None:

@@ -171,8 +171,11 @@ def _hints_for_people(
     for run in ready:
         if run.run_id not in undecided:
             is_decided = any(wait.subject in decided for wait in run.waits)
-            came = "has its decision" if is_decided else "has what it waited for"
-            found.append(_resuming(run, came, line))
+            if is_decided:
+                # The run may still need something that the ledger cannot know, so no promise here.
+                found.append(_resuming(run, "has its decision", line, then=" to use it"))
+            else:
+                found.append(_resuming(run, "has what it waited for", line))
     found += [_resuming(run, "was interrupted", line) for run in interrupted]
     # A child is resumed by resuming its root, which may be listed for its own sake.
     distinct = {hint.command: hint for hint in reversed(found)}
@@ -217,13 +220,15 @@ def _quiet_hints(
     return [Hint(line.command("runs"), "all runs; nothing needs you")]
 
 
-def _resuming(run: RunView, why: str, commands: CommandLine) -> Hint:
+def _resuming(
+    run: RunView, why: str, commands: CommandLine, *, then: str = ", and it continues"
+) -> Hint:
     """The command for a run that can continue, and why."""
     command = resume_command(run, commands)
     if command is not None:
         return Hint(command, f"run {run.run_id!r} {why}: this resumes it")
     look = commands.command("show", run.run_id)
-    return Hint(look, f"run {run.run_id!r} {why}: run your program again, and it continues")
+    return Hint(look, f"run {run.run_id!r} {why}: run your program again{then}")
 
 
 def _question(review: ReviewView) -> str:
