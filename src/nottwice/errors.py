@@ -355,6 +355,8 @@ class ToolFailure(NottwiceError):
 class Retryable(ToolFailure):
     """Nothing took effect; trying again may help. Tools may raise it, with ``retry_after``.
 
+    A run raises it with ``non_retryable=True``: it stays on record until ``tool.retry``.
+
     ``retry_after`` is the least time to wait: ``"30s"``, a timedelta, a number of seconds, or the
     text of a Retry-After header. Anything else raises InvalidRetryAfter instead (P228).
     """

@@ -78,6 +78,7 @@ def test_the_wait_that_an_upstream_asks_for_reaches_the_host() -> None:
     said = verdict(caught.value)
     assert said is not None
     assert (said.what, said.retry_in) == ("later", 90.0)
+    assert not caught.value.non_retryable
 
 
 def test_a_host_that_follows_the_verdicts_ends_with_one_effect() -> None:
@@ -107,3 +108,30 @@ def test_a_host_that_follows_the_verdicts_ends_with_one_effect() -> None:
             break
     assert seen == ["person", "person"]
     assert len(made) == 1
+
+
+@pytest.mark.parametrize("replay", ["pure", "unsafe_on_replay"])
+def test_a_failure_that_stays_on_record_is_given_up(replay: Any) -> None:
+    """P302. In a run, a repeated call gets the recorded failure; only ``retry`` tries again."""
+    tried: list[str] = []
+
+    @nt.tool(replay, retry=nt.RetryPolicy(attempts=1))
+    def search(text: str) -> None:
+        tried.append(text)
+        raise nt.Retryable("the upstream is away", retry_after="1s")
+
+    host = Host()
+    for _ in range(2):
+        with host.process() as ledger, pytest.raises(nt.Retryable) as caught, ledger.run("r"):
+            search("cats")
+        assert caught.value.non_retryable
+        assert pickle.loads(pickle.dumps(caught.value)).non_retryable
+        said = verdict(caught.value)
+        assert said is not None
+        assert (said.what, said.retry_in) == ("give_up", None)
+    assert tried == ["cats"]
+    with host.process() as ledger, pytest.raises(nt.Retryable) as caught, ledger.run("r"):
+        search.retry("cats")
+    # The program asks for new attempts, so the next process makes one too.
+    assert not caught.value.non_retryable
+    assert tried == ["cats", "cats"]

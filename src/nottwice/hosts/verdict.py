@@ -1,8 +1,8 @@
 """What does a host do with an exception: call again later, wait for a person, or give up? (P302)
 
 One table for every host. A host that gives up fails its workflow or its job permanently. So it
-gives up only if calling again cannot help: the program is wrong, a tool failed permanently, or a
-person or a policy said no. While a person is asked, the call stays pending, and is repeated from
+gives up only if calling again cannot help: the program is wrong, a tool failed permanently, its
+failure is on record and stays there, or a person or a policy said no. While a person is asked, the call stays pending, and is repeated from
 time to time.
 """
 
@@ -84,8 +84,9 @@ def verdict(error: BaseException, *, look_again: float = PERSON_SECONDS) -> Host
     if not isinstance(error, errors.NottwiceError):
         return None
     what, usual = next(TABLE[kind] for kind in type(error).__mro__ if kind in TABLE)
-    if usual is None:
-        return HostVerdict(what, None, reason=str(error))
+    if usual is None or error.facts.get("non_retryable"):
+        # The second: only ``tool.retry`` tries again; any other repeat gets the same failure.
+        return HostVerdict("give_up", None, reason=str(error))
     known = _known_delay(error)
     if known is None and isinstance(error, errors.RunBlocked):
         known = look_again

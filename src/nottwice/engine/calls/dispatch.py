@@ -25,6 +25,7 @@ from nottwice.errors import (
     ResultNotKept,
     RunBlocked,
     StoreError,
+    ToolFailure,
     UsageError,
 )
 from nottwice.model.call import CallRow, CallStatus, ResultKind
@@ -122,7 +123,7 @@ class _Dispatch:
         outcome = attempted.outcome
         self.error = outcome.error
         if row.status is CallStatus.FAILED and row.retry_at is None:
-            raise failure_error(self.tool, row) from self.error
+            raise self._failure(row) from self.error
         if row.status is not CallStatus.DONE:
             return None
         if not outcome.invoked:
@@ -135,6 +136,10 @@ class _Dispatch:
             self.tool.name,
             row.settled_by,
         )
+
+    def _failure(self, row: CallRow) -> ToolFailure:
+        repeated = self.request.retry or self.request.is_retried_when_repeated
+        return failure_error(self.tool, row, stays=not repeated)
 
     def _facts(self, row: CallRow) -> Facts:
         tool = self.tool
@@ -161,7 +166,7 @@ class _Dispatch:
                 return (yield from self._recorded(row))
             case Action.RETURN_FAILURE:
                 assert row is not None
-                raise failure_error(self.tool, row)
+                raise self._failure(row)
             case Action.ASK_FOR_RESULT:
                 assert row is not None
                 return (yield from lost_results.supply(self.session, self.tool, row))

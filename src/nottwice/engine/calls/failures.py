@@ -33,8 +33,11 @@ _OWN_FAILURES: dict[str, type[ToolFailure]] = {
 }
 
 
-def failure_error(tool: Tool, row: CallRow) -> ToolFailure:
-    """Return the recorded failure as an exception, the same live and on replay."""
+def failure_error(tool: Tool, row: CallRow, *, stays: bool = True) -> ToolFailure:
+    """Return the recorded failure as an exception, the same live and on replay.
+
+    ``stays``: making the same call again does not try again, but gets this failure (P302).
+    """
     failure = row.kept_failure()
     kinds: dict[FailureClass, type[ToolFailure]] = {
         FailureClass.RETRYABLE: Retryable,
@@ -55,4 +58,5 @@ def failure_error(tool: Tool, row: CallRow) -> ToolFailure:
         attempts=row.attempt,
         # What the upstream asked for, if it did; a host waits that long (P302).
         **({} if asked is None else {"retry_in": asked}),
+        **({"non_retryable": True} if stays and kind is Retryable else {}),
     )

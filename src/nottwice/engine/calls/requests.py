@@ -26,6 +26,9 @@ class Request:
     key: str | None = None
     label: str | None = None
     retry: bool = False
+    is_retried_when_repeated: bool = False
+    """Whether the caller's next call like this tries again after a failure without effect (P242).
+    If not, it gets the failure on record."""
     ask: str | None = None
     """Why a person must approve this call, whatever its tool says. None: no such reason."""
     trace_id: str | None = None

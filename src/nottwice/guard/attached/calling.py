@@ -237,13 +237,15 @@ def asked(wanted: ModelCall, session: Session) -> Doing[Request]:
     """Return the request. A call that failed without effect may be tried again (P242)."""
     if not session.is_claimed:
         # The run does not exist yet, so there is nothing to look up.
-        return replace(wanted.request(session), retry=False)
+        request = wanted.request(session)
+        return replace(request, retry=False, is_retried_when_repeated=wanted.retry is not False)
     request, row = yield from _in_these_words(wanted.request(session), session)
     if row is not None and row.status.in_doubt:
         # A person may have answered the question about this very call by ending the run.
         yield from abort_if_decided(session)
     if wanted.retry is None:
-        request = replace(request, retry=row is not None and _may_be_tried_again(row))
+        retry = row is not None and _may_be_tried_again(row)
+        request = replace(request, retry=retry, is_retried_when_repeated=True)
     return request
 
 
