@@ -292,7 +292,7 @@ HOSTS: tuple[Mutant, ...] = (
     Mutant(
         name="a failure that stays on record invites the host to call again",
         file="engine/calls/failures.py",
-        old="        **({\"non_retryable\": True} if stays and kind is Retryable else {}),\n",
+        old='        **({"non_retryable": True} if stays and kind is Retryable else {}),\n',
         new="",
         tests=(f"{_VERDICT}::test_a_failure_that_stays_on_record_is_given_up[pure]",),
         why="The host would call for ever, and each call would get the same failure.",

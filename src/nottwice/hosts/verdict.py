@@ -2,8 +2,8 @@
 
 One table for every host. A host that gives up fails its workflow or its job permanently. So it
 gives up only if calling again cannot help: the program is wrong, a tool failed permanently, its
-failure is on record and stays there, or a person or a policy said no. While a person is asked, the call stays pending, and is repeated from
-time to time.
+failure is on record and stays there, or a person or a policy said no. While a person is asked, the
+call stays pending, and is repeated from time to time.
 """
 
 from __future__ import annotations
