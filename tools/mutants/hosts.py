@@ -295,6 +295,6 @@ HOSTS: tuple[Mutant, ...] = (
         old='        **({"non_retryable": True} if stays and kind is Retryable else {}),\n',
         new="",
         tests=(f"{_VERDICT}::test_a_failure_that_stays_on_record_is_given_up[pure]",),
-        why="The host would call for ever, and each call would get the same failure.",
+        why="The host would call forever, and each call would get the same failure.",
     ),
 )
