@@ -10,12 +10,10 @@ from nottwice.testing.compare.tasks import suite, task_named
 ONE_OF_EACH = [task for task in suite() if task.name.endswith("-4")]
 
 
-@pytest.mark.sampled(part="sweeps", keep=1)
-@pytest.mark.parametrize("seed", [1, 2])
-def test_only_nottwice_continues_without_doing_anything_twice(seed: int) -> None:
-    killed = kill_once(ONE_OF_EACH, seed=seed)
+def test_only_nottwice_continues_without_doing_anything_twice() -> None:
+    killed = [one for seed in (1, 2) for one in kill_once(ONE_OF_EACH, seed=seed)]
     memory, saved, ours = summary(killed)
-    assert (memory.survived, saved.survived, ours.survived) == (0, 6, 6)
+    assert (memory.survived, saved.survived, ours.survived) == (0, 12, 12)
     assert memory.duplicates > 0
     assert saved.duplicates > 0
     assert ours.duplicates == 0
