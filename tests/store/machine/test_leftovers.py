@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import signal
+import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
 import nottwice as nt
 from tests.nursery import starting
 from tests.store.abilities import ROOT
+from tests.store.test_upgrade_under_kills import in_child
+
+STORES = Path(nt.__file__).parent / "store"
+MAKES_LEDGERS = (str(STORES / "sqlite"), str(STORES / "machine"))
 
 AGENT = """
 import os, signal, sys
@@ -65,6 +74,79 @@ def test_a_caller_who_removes_what_the_error_names_starts_over(tmp_path: Path) -
     subprocess.run(command, check=True)
     assert agent(tmp_path).returncode == 0
     assert sent(tmp_path) == ["ann", "ann"]
+
+
+@pytest.mark.parametrize("left", ["", "\n"])
+@pytest.mark.parametrize("dies", [False, True])
+def test_nothing_is_done_again_after_a_ledger_was_emptied(
+    tmp_path: Path, left: str, *, dies: bool
+) -> None:
+    agent(tmp_path, *(["dies"] if dies else []))
+    (tmp_path / "agent.db").write_text(left)
+    for _ in range(2):
+        refused = agent(tmp_path)
+        assert refused.returncode == 1
+        assert "LedgerDeleted: " in refused.stderr
+        assert "it was emptied or replaced. Nothing was written" in refused.stderr
+    assert sent(tmp_path) == ["ann"]
+    command = shlex.split(refused.stderr.partition("what it left: ")[2])
+    assert command == ["rm", str(tmp_path / "agent.db.holders")]
+    subprocess.run(command, check=True)
+    assert agent(tmp_path).returncode == 0
+    assert sent(tmp_path) == ["ann", "ann"]
+
+
+def test_a_ledger_whose_file_another_program_made_again_was_emptied_too(tmp_path: Path) -> None:
+    agent(tmp_path)
+    (tmp_path / "agent.db").unlink()
+    with contextlib.closing(sqlite3.connect(tmp_path / "agent.db")) as saver:
+        saver.execute("CREATE TABLE checkpoints (thread_id TEXT)")
+    assert "LedgerDeleted: " in agent(tmp_path).stderr
+    assert sent(tmp_path) == ["ann"]
+
+
+def killed_at(nth: int) -> Callable[[FrameType, str, Any], Any]:
+    """A tracer that kills this process at the nth line of the rooms that make a ledger."""
+    seen = 0
+
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal seen
+        if not frame.f_code.co_filename.startswith(MAKES_LEDGERS):
+            return None
+        if event == "line":
+            seen += 1
+            if seen == nth:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return trace
+
+    return trace
+
+
+@pytest.mark.sampled(part="sweeps", keep=1)
+@pytest.mark.parametrize("first", [1, 14, 27])
+def test_a_first_start_may_be_killed_anywhere_and_the_next_one_works(
+    tmp_path: Path, first: int
+) -> None:
+    for nth in range(first, 10_000, 41):
+        ledger = tmp_path / f"{nth}.db"
+
+        def first_start(nth: int = nth, ledger: Path = ledger) -> None:
+            sys.settrace(killed_at(nth))
+            nt.Ledger(ledger)
+            sys.settrace(None)
+
+        def next_start(ledger: Path = ledger) -> None:
+            nt.Ledger(ledger).close()
+            ledger.write_bytes(b"")
+            with pytest.raises(nt.errors.LedgerDeleted):
+                nt.Ledger(ledger)
+
+        ended = in_child(first_start)
+        assert in_child(next_start) == 0, nth
+        if ended == 0:
+            break
+        assert ended == -signal.SIGKILL
+    assert nth > 100
 
 
 def test_a_log_alone_is_enough_to_refuse(tmp_path: Path) -> None:

@@ -92,6 +92,10 @@ class HolderLock:
         except OSError:
             return False
 
+    def mark_complete(self) -> None:
+        """Note that the tables of the ledger are in its file (P116). Any lock may be held."""
+        os.pwrite(self._descriptor, b"1", 0)
+
     def exclusively(self, place: int, work: Callable[[], T], *, wait_seconds: float) -> T:
         """Do something while other processes, and other threads of this one, are excluded.
 

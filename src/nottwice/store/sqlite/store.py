@@ -185,11 +185,15 @@ class SqliteStore(whereabouts.OnDisk, SqliteCommits, SqlStore):
 
     def _open(self, connections: SqliteConnections, *, create: bool) -> locks.HolderLock:
         """Judge the file, then become a holder of it, then write to it: in this order."""
+        holders = self._path.with_name(self._path.name + ".holders")
+        was_complete = leftovers.was_complete(holders)
         with connections.judging() as connection:
             version = version_of(connection, self.location)
             if not version and not create:
                 raise self._no_ledger()
-            lock = locks.hold(self._path.with_name(self._path.name + ".holders"), now=self._now)
+            if not version and was_complete:
+                leftovers.refuse_to_fill_again(self._path, holders)
+            lock = locks.hold(holders, now=self._now)
             mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
         if version < known_scripts()[-1].number or mode != "wal":
             lock.exclusively(
@@ -197,6 +201,8 @@ class SqliteStore(whereabouts.OnDisk, SqliteCommits, SqlStore):
                 lambda: self._bring_forward(connections, lock),
                 wait_seconds=self._busy_seconds,
             )
+        if not was_complete:
+            lock.mark_complete()
         return lock
 
     def _bring_forward(self, connections: SqliteConnections, lock: locks.HolderLock) -> None:
