@@ -35,8 +35,19 @@ def mail(to: str) -> str:
     return "sent"
 
 
+@nt.tool("pure", name="interrupted_look")
+def look() -> str:
+    return "seen"
+
+
 def work(store: str) -> str:
     with nt.run("r", store=store):
+        return mail("ann")
+
+
+def work_with_pending_writes(store: str) -> str:
+    with nt.run("r", store=store):
+        look()
         return mail("ann")
 
 
@@ -97,6 +108,7 @@ class Striking:
 
 LOCKS = ("store/machine/locks.py", "store/machine/ofd.py")
 CALLS = tuple(f"engine/calls/{name}.py" for name in ("alone", "dispatch", "in_flight"))
+LEAVING = ("guard/run.py", "engine/drivers.py")
 LOOP = ("store/shared.py", "store/soon.py", "guard/run.py")
 
 
@@ -110,6 +122,9 @@ LOOP = ("store/shared.py", "store/soon.py", "guard/run.py")
         ("agent.db", work, CALLS, 2),
         ("agent.db", in_loop, LOOP, 1),
         ("file:runs", in_loop, LOOP, 3),
+        ("agent.db", work_with_pending_writes, LEAVING, 1),
+        ("agent.db", in_loop, LEAVING, 1),
+        ("file:runs", work_with_pending_writes, LEAVING, 3),
     ],
 )
 def test_an_interrupt_anywhere_leaves_the_ledger_and_the_run_usable(

@@ -84,9 +84,11 @@ def is_driven_here(holder: HolderRecord, run_id: str) -> bool:
         return (holder.holder_id, run_id) in _driven
 
 
-def stop_driving_here(holder: HolderRecord, run_id: str) -> None:
+def stop_driving_here(holder: HolderRecord, run_id: str, driving: object | None = None) -> None:
+    """Remove the mark of a run. ``driving``: only this one, not a later claim."""
     with _driven_guard:
-        _driven.pop((holder.holder_id, run_id), None)
+        if driving is None or _driven.get((holder.holder_id, run_id)) is driving:
+            _driven.pop((holder.holder_id, run_id), None)
 
 
 class Preclaimed:

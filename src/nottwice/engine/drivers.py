@@ -55,8 +55,9 @@ def drive(doing: Doing[T], host: Host) -> T:
     try:
         ask = next(doing)
         while True:
+            driver = host.driver  # The jump back must not lead to a `try:`, which protects nothing.
             try:
-                answer = host.driver.answer(ask, host)
+                answer = driver.answer(ask, host)
             except BaseException as error:
                 ask = doing.throw(error)
             else:
@@ -64,6 +65,10 @@ def drive(doing: Doing[T], host: Host) -> T:
     except StopIteration as stop:
         result: T = stop.value
         return result
+    except BaseException as interrupt:
+        if inspect.getgeneratorstate(doing) != inspect.GEN_SUSPENDED:
+            raise
+        return drive(_interrupted(doing, interrupt), host)
 
 
 async def drive_async(doing: Doing[T], host: Host) -> T:
@@ -71,8 +76,32 @@ async def drive_async(doing: Doing[T], host: Host) -> T:
     try:
         ask = next(doing)
         while True:
+            driver = host.driver  # The jump back must not lead to a `try:`, which protects nothing.
             try:
-                answer = await host.driver.answer_async(ask, host)
+                answer = await driver.answer_async(ask, host)
+            except BaseException as error:
+                ask = doing.throw(error)
+            else:
+                ask = doing.send(answer)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    except BaseException as interrupt:
+        if inspect.getgeneratorstate(doing) != inspect.GEN_SUSPENDED:
+            raise
+        return await drive_async(_interrupted(doing, interrupt), host)
+
+
+def _interrupted(doing: Doing[T], interrupt: BaseException) -> Doing[T]:
+    """Continue a generator with an interrupt that struck its driver between two asks (P118).
+
+    Without it the call would stay in flight, and the run held, while the traceback is alive.
+    """
+    try:
+        ask = doing.throw(interrupt)
+        while True:
+            try:
+                answer = yield ask
             except BaseException as error:
                 ask = doing.throw(error)
             else:

@@ -373,7 +373,7 @@ def release(
         _tell_lost(session.host, session.run_id)
         raise
     finally:
-        stop_driving_here(session.holder, session.run_id)
+        stop_driving_here(session.holder, session.run_id, session.driving)
 
 
 def put_back(session: Session) -> Doing[None]:

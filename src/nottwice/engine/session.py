@@ -144,12 +144,13 @@ class Session:
         self.pid = os.getpid()
         self.thread_id = threading.get_ident()
         self._trouble: Exception | None = None
-        self._blocks = 1
+        # By identity: two blocks may name the same.
+        self._blocks = {id(opening)}
         self._steps_entered = itertools.count(1)
         self._lot = os.urandom(12).hex()
         self._attempts = itertools.count()
         # This reference keeps other drivers in this process out while the session lives.
-        self._driving = driving
+        self.driving = driving
 
     def stands(self, standing: Standing, *, looked_for_word: tuple[float, int] | None) -> None:
         """Set what there is to reconcile. After that the run can continue."""
@@ -232,14 +233,14 @@ class Session:
 
     # Blocks of code. A run may be entered again inside itself.
 
-    def enter_block(self) -> None:
+    def enter_block(self, opening: Opening) -> None:
         """Note that another block of code has entered the run."""
-        self._blocks += 1
+        self._blocks.add(id(opening))
 
-    def leave_block(self) -> bool:
-        """Note that a block has left, and return whether it was the last one."""
-        self._blocks -= 1
-        return self._blocks == 0
+    def leave_block(self, opening: Opening) -> bool:
+        """Note that a block has left, and return whether none is left."""
+        self._blocks.discard(id(opening))
+        return not self._blocks
 
     @property
     def was_left(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import logging
 import os
@@ -107,18 +108,14 @@ class Run:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        session = self._left()
-        if session is None:
-            return
-        if lazy.running_loop() is None:
-            session.in_flight.drop_what_was_interrupted()
-        futures = [one.over for one in session.in_flight.under_way() if one.over is not None]
+        session = self._session
+        assert session is not None
         try:
-            if futures and lazy.running_loop() is None:
-                wait(futures, timeout=DRAIN_SECONDS)
-        finally:
-            # A second Ctrl-C ends the waiting, but the run is still released.
-            drive(ownership.leave(session, error, _failure(error, session)), session.host)
+            if self._left(session):
+                _drain_and_leave(session, error)
+        except BaseException as raised:
+            self._release_after(raised, session, error)
+            raise
 
     async def __aenter__(self) -> Run:
         try:
@@ -135,14 +132,22 @@ class Run:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        session = self._left()
-        if session is None:
-            return
-        # In its own task, so that a block that is cancelled while it drains still releases the run.
-        leaving = lazy.asyncio.ensure_future(_leave_async(session, error))
-        session.in_flight.keep(leaving)
-        leaving.add_done_callback(session.in_flight.drop)
-        await lazy.asyncio.shield(leaving)
+        session = self._session
+        assert session is not None
+        leaving: lazy.asyncio.Future[None] | None = None
+        try:
+            if not self._left(session):
+                return
+            # In its own task, so that a block that is cancelled while it drains still releases the
+            # run.
+            leaving = lazy.asyncio.ensure_future(_leave_async(session, error))
+            session.in_flight.keep(leaving)
+            leaving.add_done_callback(session.in_flight.drop)
+            await lazy.asyncio.shield(leaving)
+        except BaseException as raised:
+            if leaving is None or not isinstance(raised, lazy.asyncio.CancelledError):
+                self._release_after(raised, session, error)
+            raise
 
     async def _claim_async(self) -> Session:
         """Claim the run in its own task, so that cancelling a waiter cancels no reconciliation."""
@@ -182,7 +187,7 @@ class Run:
                 check_version(session.run, self._opening.version, location=location)
             self._check_cadence(session)
             self._check_labels(session)
-            session.enter_block()
+            session.enter_block(self._opening)
             return session
         return None
 
@@ -219,32 +224,65 @@ class Run:
             bodies.run_began(session)
         return self
 
-    def _left(self) -> Session | None:
-        """Return the session to release, unless an enclosing block still needs it."""
-        session, token = self._session, self._token
-        assert session is not None
-        assert token is not None
-        self._session = self._token = None
-        if events.listeners:
-            bodies.run_returned(session)
-        try:
-            current_scope.reset(token)
-        except ValueError:
-            # An async generator may be closed in another context, which has no scope to reset.
-            log.debug("run %r was left in another context than it was entered in", self.id)
-        is_last = session.leave_block()
-        if session.pid != os.getpid():
-            # A forked child leaves a block of its parent. It must not release the parent's run.
-            return None
-        return session if is_last else None
+    def _left(self, session: Session) -> bool:
+        """Leave the block. Whether the run is to be released: no other block still needs it.
+
+        After an interrupt it is called again, and answers the same.
+        """
+        self._session = None
+        token = self._token
+        if token is not None:
+            if events.listeners:
+                bodies.run_returned(session)
+            try:
+                current_scope.reset(token)
+            except ValueError:
+                # An async generator may be closed in another context, which has no scope to reset.
+                log.debug("run %r was left in another context than it was entered in", self.id)
+            except RuntimeError:
+                log.debug("run %r was interrupted right after its scope was reset", self.id)
+            self._token = None
+        is_last = session.leave_block(self._opening)
+        # A forked child leaves a block of its parent. It must not release the parent's run.
+        return is_last and session.pid == os.getpid()
+
+    def _release_after(
+        self, raised: BaseException, session: Session, error: BaseException | None
+    ) -> None:
+        """Release the run if an interrupt has struck before the release was written (P118)."""
+        if not isinstance(raised, Exception | GeneratorExit) and self._left(session):
+            _leave_again(session, error)
+
+
+def _drain_and_leave(session: Session, error: BaseException | None) -> None:
+    if lazy.running_loop() is None:
+        session.in_flight.drop_what_was_interrupted()
+    futures = [one.over for one in session.in_flight.under_way() if one.over is not None]
+    try:
+        if futures and lazy.running_loop() is None:
+            wait(futures, timeout=DRAIN_SECONDS)
+    finally:
+        # A second Ctrl-C ends the waiting, but the run is still released.
+        drive(ownership.leave(session, error, _failure(error, session)), session.host)
+
+
+def _leave_again(session: Session, error: BaseException | None) -> None:
+    # If the release was written after all, the run is not ours any more, and that is no error.
+    with contextlib.suppress(NottwiceError):
+        drive(ownership.leave(session, error, _failure(error, session)), session.host)
 
 
 async def _leave_async(session: Session, error: BaseException | None) -> None:
-    futures = [one.over for one in session.in_flight.under_way() if one.over is not None]
-    if futures:
-        waiting = [lazy.asyncio.wrap_future(future) for future in futures]
-        await lazy.asyncio.wait(waiting, timeout=DRAIN_SECONDS)
-    await drive_async(ownership.leave(session, error, _failure(error, session)), session.host)
+    try:
+        futures = [one.over for one in session.in_flight.under_way() if one.over is not None]
+        if futures:
+            waiting = [lazy.asyncio.wrap_future(future) for future in futures]
+            await lazy.asyncio.wait(waiting, timeout=DRAIN_SECONDS)
+        await drive_async(ownership.leave(session, error, _failure(error, session)), session.host)
+    except BaseException as raised:
+        if not isinstance(raised, Exception | GeneratorExit):
+            _leave_again(session, error)
+        raise
 
 
 def _release_unwanted(claiming: lazy.asyncio.Future[Session]) -> None:
