@@ -94,7 +94,9 @@ class HolderLock:
 
     def mark_complete(self) -> None:
         """Note that the tables of the ledger are in its file (P116). Any lock may be held."""
-        os.pwrite(self._descriptor, b"1", 0)
+        # On a full disk it stays unmarked. The next process that opens the ledger tries again.
+        with contextlib.suppress(OSError):
+            os.pwrite(self._descriptor, b"1", 0)
 
     def exclusively(self, place: int, work: Callable[[], T], *, wait_seconds: float) -> T:
         """Do something while other processes, and other threads of this one, are excluded.
