@@ -270,7 +270,7 @@ def test_an_opening_that_another_process_took_over_ends(
         run = ledger.run("r").__enter__()
         session = run._bound_session()
         ownership.let_go(session)
-        run._left()
+        run._left(session)
     assert attributes(telemetry.span("nottwice.run"))["nottwice.run.status"] == "lost"
 
 
