@@ -209,10 +209,11 @@ class InFlightCalls:
     def under_way(self) -> list[InFlight]:
         """Return the calls in flight, each with a future to wait for."""
         with self._guard:
-            for one in self._calls.values():
+            found = list(self._calls.values())
+            for one in found:
                 if one.over is None:
                     one.over = Future()
-            return list(self._calls.values())
+        return found
 
     def find(self, identity: CallIdentity) -> InFlight | None:
         """Return the call with this identity, if it is in flight."""
