@@ -190,7 +190,8 @@ def test_the_error_names_every_way_for_open_runs(host: Host, effects: Effects) -
     text = str(caught.value)
     assert "deploy it beside flow@2.0.0" in text
     maps = "--map pay=NODE --map notify=NODE"
-    assert f"nottwice migrate --from flow@1.3.1 --to flow@2.0.0 {maps} --why TEXT" in text
+    words = f"--from flow@1.3.1 --to flow@2.0.0 {maps} --why TEXT --app MODULE"
+    assert f"nottwice migrate {words}, where NODE is" in text
     assert "under another id" in text
 
 
@@ -210,5 +211,6 @@ def test_no_map_is_asked_for_where_the_graph_is_an_agent(host: Host) -> None:
         with pytest.raises(GraphChangedInPlace) as caught:
             triage("pure").run("two", goal="g", store=ledger)
     text = str(caught.value)
-    assert "nottwice migrate --from triage@1.0.0 --to triage@2.0.0 --why TEXT. (3)" in text
+    words = "--from triage@1.0.0 --to triage@2.0.0 --why TEXT --app MODULE"
+    assert f"nottwice migrate {words}, where MODULE has" in text
     assert "NODE" not in text

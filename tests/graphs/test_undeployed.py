@@ -58,7 +58,8 @@ def test_it_opens_a_review_and_runs_nothing(stranded: Host, effects: Effects) ->
     (review,) = stranded.open_reviews
     assert (review.kind, review.review_id) == (ReviewKind.UNDEPLOYABLE, error.facts["review_id"])
     assert "deploy flow@1.0.0" in review.summary
-    assert "nottwice migrate r --to flow@2.0.0 --map work=NODE --why TEXT" in review.summary
+    command = "nottwice migrate r --to flow@2.0.0 --map work=NODE --why TEXT --app MODULE"
+    assert command in review.summary
     assert effects.visited == []
 
 

@@ -159,13 +159,14 @@ def _ways(old: Fingerprint, needed: Version) -> str:
     # The nodes of an agent are the same in every version.
     nodes = () if old.is_agent else old.graph.nodes
     maps = "".join(f" --map {shlex.quote(f'{node.name}=NODE')}" for node in nodes)
-    where = ", where NODE is the node at which they continue" if maps else ""
+    node = "NODE is the node at which they continue, and " if maps else ""
     return (
-        f"If runs of {bound} are open (nottwice runs --by-version), you can: (1) Keep the old "
-        f"version: declare {bound} as it was and deploy it beside {name}@{needed}, "
+        f"If runs of {bound} are open (nottwice runs --by-version --app MODULE), you can: (1) Keep "
+        f"the old version: declare {bound} as it was and deploy it beside {name}@{needed}, "
         f"nt.App(graphs=[..., <{bound}>]). If a tool changed, keep its old declaration for the old "
         "version and give the new tool another name: @nt.tool(..., name=...). (2) Migrate them: "
         f"nottwice migrate --from {shlex.quote(bound)} --to {shlex.quote(f'{name}@{needed}')}"
-        f"{maps} --why TEXT{where}. (3) Start them again under another id. Effects that they have "
-        "already made would then be made again."
+        f"{maps} --why TEXT --app MODULE, where {node}MODULE has your nt.App with its admins. "
+        "(3) Start them again under another id. Effects that they have already made would then be "
+        "made again."
     )

@@ -54,9 +54,9 @@ def version_mismatch(
     ]
     if deployed:
         command = migrate_command(store, run, deployed[-1])
-        has_map = "=NODE" in command
-        where = f", where NODE is the node of {deployed[-1]} where it resumes" if has_map else ""
-        again = f"nottwice run {shlex.quote(name)} --id {shlex.quote(run_id + '-2')}"
+        node = f"NODE is the node of {deployed[-1]} where it resumes, and "
+        where = f"where {node if '=NODE' in command else ''}MODULE has your nt.App with its admins"
+        again = f"nottwice run {shlex.quote(name)} --id {shlex.quote(run_id + '-2')} --app MODULE"
         ways.insert(
             1,
             f"start it again under another id: {again} --input {_input(run)}{ledger}; effects that "
@@ -64,7 +64,7 @@ def version_mismatch(
         )
         ways.insert(
             1,
-            f"migrate it: {command}{ledger}{where}; add --dry-run to see what would change",
+            f"migrate it: {command}{ledger}, {where}; add --dry-run to see what would change",
         )
     return WorkflowVersionMismatch(
         f"Run {run_id!r} is bound to {bound}, and no deployed graph can resume it: this code has "
@@ -78,13 +78,13 @@ def version_mismatch(
 
 
 def migrate_command(store: Store, run: RunRecord, to: str) -> str:
-    """Return the command that migrates a run, with a placeholder for each node."""
+    """Return the command that migrates a run. Its placeholders are NODE, TEXT and MODULE."""
     words = ["nottwice", "migrate", run.workflow_id, "--to", to]
     # This only builds advice for a person, so a failing lookup must not raise.
     with contextlib.suppress(NottwiceError):
         for node in () if _is_agent(store, run) else nodes_at(position_of(store, run)):
             words += ["--map", f"{node}=NODE"]
-    return f"{shlex.join(words)} --why TEXT"
+    return f"{shlex.join(words)} --why TEXT --app MODULE"
 
 
 def _is_agent(store: Store, run: RunRecord) -> bool:

@@ -59,8 +59,8 @@ def find_hindrances(
     found = Hindrances()
     for row in store.calls_in_doubt(run.workflow_id):
         found.forbid.append(
-            f"it is not known whether {call_text(row)} happened; resume the run on {bound}, or "
-            "decide its review"
+            f"it is not known whether {call_text(row)} happened; resume the run on {bound}, which "
+            "finds out or asks a person"
         )
     _look_at_reviews(store, run, bound, found)
     held = [row for visit in visits for row in _rows_of(store, run, bound, visit)]

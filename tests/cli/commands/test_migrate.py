@@ -88,6 +88,28 @@ def test_a_run_goes_over_and_is_resumed_by_the_new_version(place: Workplace) -> 
     assert said in shown.stdout
 
 
+@pytest.mark.parametrize(
+    ("begins", "ends", "says"),
+    [
+        ("nottwice migrate", ", where NODE", "1 migrated"),
+        ("nottwice run", "; effects that", "run-0-2"),
+        ("nottwice cancel", "", "Run run-0 is aborted."),
+    ],
+)
+def test_the_ways_out_for_a_run_whose_version_is_gone_work_as_printed(
+    place: Workplace, begins: str, ends: str, says: str
+) -> None:
+    (stranded,) = type_in(place, 1, "run --id run-0 --app deployed:new --store agent.db")
+    printed = stranded.stderr[stranded.stderr.index(begins) :].partition(ends or "\n")[0]
+    typed = {"NODE": "tell", "MODULE": "deployed:new", "TEXT": "'notify is broken'"}
+    for word, text in typed.items():
+        printed = printed.replace(word, text)
+    by = " --by ann" if "migrate" in begins else ""
+    (done,) = place.lines(printed.removeprefix("nottwice ") + by)
+    assert done.exit_code == 0, done
+    assert says in done.stdout
+
+
 def test_all_open_runs_of_a_version_and_what_was_refused(place: Workplace) -> None:
     source = "--from refund@1.0.0 --map notify=tell"
     first, refused, none = type_in(
