@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nottwice.errors import CommitUnknown, StoreError
+from nottwice.store.machine.descriptors import open_file
 
 Content = tuple[bytes, ...]
 """The content of a file, in pieces. The contents of two commits share most of them."""
@@ -188,7 +189,7 @@ def sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _opened(path: Path, flags: int) -> Iterator[int]:
-    descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    descriptor = open_file(path, flags | os.O_NOFOLLOW)
     try:
         yield descriptor
     finally:

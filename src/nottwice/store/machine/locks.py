@@ -27,6 +27,7 @@ from typing import TypeVar
 from nottwice.errors import StoreError
 from nottwice.model.run import HolderRecord, Life
 from nottwice.store.machine import process_table
+from nottwice.store.machine.descriptors import open_file
 from nottwice.store.machine.ofd import ByteLocks
 
 T = TypeVar("T")
@@ -39,7 +40,7 @@ class HolderLock:
     def __init__(self, path: Path, *, now: float) -> None:
         self.path = path
         self._guard = threading.Lock()
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = open_file(path, os.O_RDWR | os.O_CREAT)
         self._descriptor = descriptor
         self.inode = _inode(descriptor)
         self.record = replace(describe_this_process(now), lock_file=_text_of(self.inode))

@@ -19,6 +19,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from nottwice.errors import StoreError
+from nottwice.store.machine.descriptors import occupy_standard_streams
 from nottwice.store.postgres.place import Place
 from nottwice.store.statements import Statement
 
@@ -99,6 +100,7 @@ class PostgresConnections:
             return self._idle.pop() if self._idle else None
 
     def _connect(self) -> psycopg.Connection:
+        occupy_standard_streams()
         try:
             return psycopg.connect(
                 **{**_DEFAULTS, **self.place.connection, **_ALWAYS},  # type: ignore[arg-type]

@@ -34,6 +34,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from nottwice.store.machine import ofd
+from nottwice.store.machine.descriptors import open_file
 
 # The positions of SQLite's locks: https://www.sqlite.org/src/file/src/os_unix.c, walformat.html.
 _SHARED = (0x4000_0002, 510)
@@ -128,9 +129,9 @@ class LedgerFiles:
             if not self._in_wal_mode():
                 return
             self.hold_ledger(wait_seconds, judged=True)
-            self._log = os.open(_beside(self.path, "-wal"), os.O_RDONLY | os.O_CLOEXEC)
+            self._log = open_file(_beside(self.path, "-wal"), os.O_RDONLY)
             # From here on it must not be closed again, whatever happens.
-            self._index = os.open(_beside(self.path, "-shm"), os.O_RDWR | os.O_CLOEXEC)
+            self._index = open_file(_beside(self.path, "-shm"), os.O_RDWR)
             for _ in _pauses(LONG_PAUSE_SECONDS, wait_seconds):
                 if not self.locks or self._locked(self._index, fcntl.F_RDLCK, _IN_USE):
                     return
@@ -389,10 +390,10 @@ def inode_of(file: Path | str | int) -> tuple[int, int]:
 
 def _open(path: Path) -> int:
     try:
-        return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        return open_file(path, os.O_RDWR)
     except PermissionError:
         # The file can still be read, and reading needs no turn.
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return open_file(path, os.O_RDONLY)
 
 
 def _connect(path: Path) -> sqlite3.Connection:
