@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 import nottwice as nt
+from nottwice.engine.session import current_attempt, current_scope
 
 SOURCE = Path(nt.__file__).parent
 LOOKS_FOR_SIGNALS = {"CALL", "CALL_KW", "CALL_FUNCTION_EX", "RESUME", "JUMP_BACKWARD"}
@@ -49,6 +50,20 @@ def work_with_pending_writes(store: str) -> str:
     with nt.run("r", store=store):
         look()
         return mail("ann")
+
+
+flow = nt.Graph("interrupted", version="1.0.0")
+
+
+@flow.node
+def send(state: dict[str, Any]) -> dict[str, Any]:
+    return {"answer": mail("ann")}
+
+
+def work_in_graph(store: str) -> str:
+    outcome = flow.run("r", {}, store=store)
+    # If the attempt is in doubt, the run waits for a person.
+    return "sent" if outcome.status == "waiting" else str(outcome.state["answer"])
 
 
 async def work_async(store: str) -> str:
@@ -109,6 +124,7 @@ class Striking:
 LOCKS = ("store/machine/locks.py", "store/machine/ofd.py")
 CALLS = tuple(f"engine/calls/{name}.py" for name in ("alone", "dispatch", "in_flight"))
 LEAVING = ("guard/run.py", "engine/drivers.py")
+BODIES = ("engine/bodies.py", "engine/drivers.py")
 LOOP = ("store/shared.py", "store/soon.py", "guard/run.py")
 
 
@@ -124,6 +140,7 @@ LOOP = ("store/shared.py", "store/soon.py", "guard/run.py")
         ("file:runs", in_loop, LOOP, 3),
         ("agent.db", work_with_pending_writes, LEAVING, 1),
         ("agent.db", in_loop, LEAVING, 1),
+        ("agent.db", work_in_graph, BODIES, 1),
         ("file:runs", work_with_pending_writes, LEAVING, 3),
     ],
 )
@@ -157,6 +174,8 @@ def test_an_interrupt_anywhere_leaves_the_ledger_and_the_run_usable(
                 sys.settrace(before)
         if not striking.at:
             break
+        # Code that continues must not seem to be inside the run, or inside the tool.
+        assert (current_scope.get(), current_attempt.get()) == (None, None), striking.at
         assert "is held until its last attempts" not in caplog.text, striking.at
         try:
             assert do(place) == "sent", striking.at

@@ -52,6 +52,7 @@ _apart_tasks: set[lazy.asyncio.Future[Any]] = set()
 
 def drive(doing: Doing[T], host: Host) -> T:
     """Run an engine generator to its end in this thread."""
+    place = current_scope.get(), current_attempt.get()
     try:
         ask = next(doing)
         while True:
@@ -59,6 +60,7 @@ def drive(doing: Doing[T], host: Host) -> T:
             try:
                 answer = driver.answer(ask, host)
             except BaseException as error:
+                _return_to(*place)
                 ask = doing.throw(error)
             else:
                 ask = doing.send(answer)
@@ -69,6 +71,12 @@ def drive(doing: Doing[T], host: Host) -> T:
         if inspect.getgeneratorstate(doing) != inspect.GEN_SUSPENDED:
             raise
         return drive(_interrupted(doing, interrupt), host)
+
+
+def _return_to(scope: Scope | None, attempt: InFlight | None) -> None:
+    """Be in this scope again. An interrupt may have struck before code of the user left its own."""
+    current_scope.set(scope)
+    current_attempt.set(attempt)
 
 
 async def drive_async(doing: Doing[T], host: Host) -> T:

@@ -335,8 +335,12 @@ def leave(
         # The code of the run has read the row outside of any call (P98).
         yield from tampered.hold(session, error, release=False)
 
+    begun = False
+
     def release_now() -> Doing[None]:
-        return release(session, error, status=status, failure=failure)
+        nonlocal begun
+        begun = True
+        return (yield from release(session, error, status=status, failure=failure))
 
     session.close()
     if lazy.running_loop() is None:
@@ -344,7 +348,15 @@ def leave(
     stragglers = session.in_flight.call_when_idle(lambda: drive(release_now(), session.host))
     if not stragglers:
         # A caller that is cancelled here must not keep the run (P381).
-        yield Apart(release_now())
+        try:
+            yield Apart(release_now())
+        except GeneratorExit:
+            raise
+        except BaseException:
+            # An interrupt has struck before the release began (P118).
+            if not begun:
+                yield Apart(release_now())
+            raise
         return
     names = ", ".join(one.identity.tool_name for one in stragglers)
     log.warning("run=%r is held until its last attempts have ended: %s", session.run_id, names)

@@ -92,15 +92,21 @@ class Run:
         return self._session
 
     def __enter__(self) -> Run:
+        outer = current_scope.get()
         try:
             self._check_fresh()
             self._opening = opened_here(self._named)
             session = drive(self._again(), self._opening.host)
-            return self._entered(
-                session or drive(ownership.claim(self._opening), self._opening.host)
-            )
+            self._enter(session or drive(ownership.claim(self._opening), self._opening.host))
         except NottwiceError as error:
             raise without_our_frames(error) from error.__cause__
+        except BaseException as interrupt:
+            # A block whose entering fails is never left.
+            if self._session is not None:
+                self._release_after(interrupt, self._session, interrupt)
+            current_scope.set(outer)
+            raise
+        return self
 
     def __exit__(
         self,
@@ -122,9 +128,10 @@ class Run:
             self._check_fresh()
             self._opening = opened_here(self._named)
             session = await drive_async(self._again(), self._opening.host)
-            return self._entered(session or await self._claim_async())
+            self._enter(session or await self._claim_async())
         except NottwiceError as error:
             raise without_our_frames(error) from error.__cause__
+        return self
 
     async def __aexit__(
         self,
@@ -217,12 +224,11 @@ class Run:
                 "outermost block."
             )
 
-    def _entered(self, session: Session) -> Run:
+    def _enter(self, session: Session) -> None:
         self._session = session
         self._token = current_scope.set(Scope(session))
         if events.listeners:
             bodies.run_began(session)
-        return self
 
     def _left(self, session: Session) -> bool:
         """Leave the block. Whether the run is to be released: no other block still needs it.
