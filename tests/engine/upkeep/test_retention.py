@@ -338,7 +338,7 @@ def test_killed_at_every_commit_nothing_is_half_removed_and_the_next_one_ends_it
         for run in list(host.data.runs.values()):
             left = tools(MemoryStore(host.data), run.workflow_id)
             if run.status is not RunStatus.REMOVED:
-                assert len(left) == {"run": 2, "graph": 2}.get(run.workflow_id, 1)
+                assert len(left) == {"run": 2, "graph": 3}.get(run.workflow_id, 1)
         assert len(host.calls) <= whole
         with host.process() as ledger:
             sweep(ledger.store, host.clock)

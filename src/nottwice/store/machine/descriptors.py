@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 
 
-def open_file(path: str | os.PathLike[str], flags: int, *, folder: int | None = None) -> int:
+def open_file(path: str | os.PathLike[str], flags: int) -> int:
     """Open a file, for its owner only if it is new, and never as 0, 1 or 2."""
     occupy_standard_streams()
-    return os.open(path, flags | os.O_CLOEXEC, 0o600, dir_fd=folder)
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
 def occupy_standard_streams() -> None:
