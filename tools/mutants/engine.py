@@ -376,4 +376,37 @@ ENGINE: tuple[Mutant, ...] = (
         ),
         why="After Ctrl-C the program would hang for a minute, and its run would stay busy.",
     ),
+    Mutant(
+        name="code after an interrupt seems to be inside of the tool",
+        file="engine/drivers.py",
+        old="                _return_to(*place)\n",
+        new="                pass\n",
+        tests=(
+            "tests/kill/test_interrupts.py"
+            "::test_an_interrupt_anywhere_leaves_the_ledger_and_the_run_usable",
+        ),
+        why="The program could not ask a person, and its next calls would belong to an old one.",
+    ),
+    Mutant(
+        name="code after an interrupt seems to be inside of the run",
+        file="guard/run.py",
+        old="            current_scope.set(outer)\n            raise\n",
+        new="            raise\n",
+        tests=(
+            "tests/kill/test_interrupts.py"
+            "::test_an_interrupt_anywhere_leaves_the_ledger_and_the_run_usable",
+        ),
+        why="A later block would belong to a run that is over.",
+    ),
+    Mutant(
+        name="a release that an interrupt kept from beginning is forgotten",
+        file="engine/ownership.py",
+        old="            if not begun:\n",
+        new="            if False:\n",
+        tests=(
+            "tests/kill/test_interrupts.py"
+            "::test_an_interrupt_anywhere_leaves_the_ledger_and_the_run_usable",
+        ),
+        why="The run of a graph would stay busy until its process ends.",
+    ),
 )

@@ -201,9 +201,7 @@ HOSTS: tuple[Mutant, ...] = (
         file="graphs/children.py",
         old="    if session.pending:\n        yield from session.commit()\n",
         new="",
-        tests=(
-            f"{_CHILDREN}::test_what_led_to_a_child_is_durable_before_it_begins",
-        ),
+        tests=(f"{_CHILDREN}::test_what_led_to_a_child_is_durable_before_it_begins",),
         why="A killed parent could get other values and start a second child, with its effects.",
     ),
     Mutant(
@@ -249,8 +247,8 @@ HOSTS: tuple[Mutant, ...] = (
     Mutant(
         name="a cancelled driver does not release its run",
         file="engine/ownership.py",
-        old="        yield Apart(release_now())\n",
-        new="        yield from release_now()\n",
+        old="        try:\n            yield Apart(release_now())\n",
+        new="        try:\n            yield from release_now()\n",
         tests=(_IS_FREE,),
         why="A caller that is cancelled while it leaves would keep the run.",
     ),

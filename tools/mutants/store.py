@@ -271,12 +271,23 @@ ON CONFLICT DO NOTHING
     Mutant(
         name="a link is followed out of the ledger's folder",
         file="store/files/disk.py",
-        old="flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600",
-        new="flags | os.O_CLOEXEC, 0o600",
+        old="open_file(path, flags | os.O_NOFOLLOW)",
+        new="open_file(path, flags)",
         tests=(
             "tests/store/files/test_disk.py::test_a_link_in_the_place_of_an_inbox_is_not_followed",
         ),
         why="A file outside of the ledger would be written.",
+    ),
+    Mutant(
+        name="a file of the ledger takes the number of a standard stream",
+        file="store/machine/descriptors.py",
+        old="    occupy_standard_streams()\n    return",
+        new="    return",
+        tests=(
+            "tests/store/machine/test_descriptors.py"
+            "::test_what_is_written_to_a_closed_standard_stream_is_not_written_into_the_ledger",
+        ),
+        why="What a library writes to standard error would overwrite the ledger.",
     ),
     Mutant(
         name="half a line stays before the next one",

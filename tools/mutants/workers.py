@@ -116,7 +116,9 @@ WORKERS: tuple[Mutant, ...] = (
         file="store/sql_store.py",
         old="seconds(micros(worker.seen_at) - row[-1] + micros(now))",
         new="seconds(micros(worker.seen_at))",
-        tests=("tests/views/ledger/test_workers.py::test_on_a_server_the_clocks_of_machines_may_differ",),
+        tests=(
+            "tests/views/ledger/test_workers.py::test_on_a_server_the_clocks_of_machines_may_differ",
+        ),
         why="Machines with different clocks would call each other's workers silent.",
     ),
 )
