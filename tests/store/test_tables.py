@@ -168,6 +168,13 @@ def test_a_time_is_kept_to_the_microsecond_and_then_exactly(at: float) -> None:
     assert again == kept
 
 
+@given(st.floats(min_value=NOW, max_value=NOW + 1))
+def test_an_attempt_that_ended_when_the_next_began_comes_back_with_the_same_time(at: float) -> None:
+    retried = pending().next_attempt(attempt_id="attempt-2", holder_id="holder-2", now=at)
+    kept = tables.CALLS.record(tables.CALLS.row(retried))
+    assert kept.past[-1].ended_at == kept.started_at
+
+
 def spoiled(kind: str, column: str, value: Any) -> tuple[Any, ...]:
     table, records = KINDS[kind]
     record = full_call() if kind == "call" else records[-1]

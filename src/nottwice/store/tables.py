@@ -139,7 +139,13 @@ def _read_result(kind: str | None, stored: str | None) -> StoredResult | None:
 
 
 def _write_past(past: Sequence[PastAttempt]) -> str | None:
-    return values.encode([each.to_plain() for each in past]) if past else None
+    return values.encode(list(map(_plain_past, past))) if past else None
+
+
+def _plain_past(past: PastAttempt) -> dict[str, Any]:
+    """Its times are as exact as those in columns, so that they can be compared with them."""
+    times = {name: seconds(micros(getattr(past, name))) for name in ("started_at", "ended_at")}
+    return {**past.to_plain(), **times}
 
 
 def _read_past(stored: str) -> tuple[PastAttempt, ...]:
