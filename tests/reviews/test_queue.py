@@ -65,6 +65,17 @@ def test_a_case_is_found_by_a_prefix_that_names_only_one(host: Host) -> None:
             find_case(store, unknown)
 
 
+def test_the_id_of_a_run_is_refused_with_the_command_for_what_it_waits_for(host: Host) -> None:
+    store = MemoryStore(host.data)
+    waiting = open_cases(store)[1].review.review_id
+    with pytest.raises(nt.errors.UnknownReview) as refused:
+        find_case(store, "r2")
+    assert str(refused.value) == (
+        f"'r2' is a run in {store.location}, and this command needs a review of it: {waiting}. "
+        f"Nothing was changed. Look at it with: nottwice decide {waiting}"
+    )
+
+
 def test_an_ambiguous_prefix_is_refused_with_the_candidates(host: Host) -> None:
     from dataclasses import replace
 

@@ -54,6 +54,7 @@ def find_case(store: Store, review_id: str) -> Case:
     exact = [review for review in found if review.review_id == review_id]
     matches = exact or found
     if not matches:
+        _refuse_run(store, review_id)
         raise UnknownReview(
             f"There is no review {review_id!r} in {store.location}. Nothing was changed. "
             "List them with: nottwice reviews"
@@ -62,6 +63,17 @@ def find_case(store: Store, review_id: str) -> Case:
         names = ", ".join(review.review_id for review in matches[:5])
         raise UsageError(f"{review_id!r} is a prefix of several reviews: {names}.")
     return case_of(store, matches[0])
+
+
+def _refuse_run(store: Store, run_id: str) -> None:
+    """Name the reviews of the run whose id was given instead."""
+    waiting = [review.review_id for review in store.open_reviews(run_id)] if run_id else []
+    if waiting:
+        raise UnknownReview(
+            f"{run_id!r} is a run in {store.location}, and this command needs a review of it: "
+            f"{', '.join(waiting[:5])}. Nothing was changed. Look at it with: nottwice decide "
+            f"{waiting[0]}"
+        )
 
 
 def case_of(store: Store, review: Review) -> Case:
