@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sqlite3
 from pathlib import Path
 
@@ -34,6 +35,21 @@ def tamper(place: Workplace, statement: str) -> None:
     with connection:
         connection.execute(statement)
     connection.close()
+
+
+def test_the_way_out_for_one_run_works_as_printed_whatever_the_run_is_called(
+    place: Workplace,
+) -> None:
+    run_id = "-it's odd; echo $HOME"
+    with nt.Ledger(place.store, key=KEY) as ledger, ledger.run(run_id):
+        pass
+    quoted = "'" + run_id.replace("'", "''") + "'"
+    tamper(place, f"UPDATE nottwice_runs SET head = 'odd' WHERE workflow_id = {quoted}")
+    printed = place.cli("audit", "--verify", "--", run_id).stdout.splitlines()[-1]
+    program, *words = shlex.split(printed)
+    assert (program, words[-2:]) == ("nottwice", ["--", run_id])
+    ended = place.cli(*words)
+    assert (ended.exit_code, "Sealed 1 run" in ended.stdout) == (0, True), ended.output
 
 
 def test_an_untouched_ledger_is_as_it_was_written(place: Workplace) -> None:

@@ -68,8 +68,10 @@ def _show(verified: Verified, settings: Settings, *, whole: bool) -> None:
     show_line(f"{things} not fit, in {_runs(len(broken))} of {count:,}.")
     show_line("Such a run is not trusted: when it is opened again, it waits for a person.")
     show_line("Restore what was changed from a backup. If you know that a run is right as it is:")
-    name = broken[0] if broken and not whole else "RUN"
-    show_line(f"  {safe(settings.command(f'audit --adopt {name} --why TEXT'))}", whole=True)
+    command = settings.command("audit --adopt RUN --why TEXT")
+    if broken and not whole:
+        command = settings.command("audit --adopt --why TEXT", broken[0])
+    show_line(f"  {safe(command)}", whole=True)
 
 
 def _runs(count: int) -> str:
