@@ -6,7 +6,7 @@ import click
 
 from nottwice.cli.inputs.deployed import named_ledger
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
-from nottwice.cli.render.output import show_json, show_line, show_table
+from nottwice.cli.render.output import show_command, show_json, show_line, show_table
 from nottwice.model.tool import parse_duration
 from nottwice.views.ledger.report import CostReport, report_on
 from nottwice.views.text import age_text, count_noun, safe, shorten
@@ -35,24 +35,25 @@ def report(settings: Settings, since: str) -> None:
     if settings.as_json:
         show_json(found)
     else:
-        _show(found, since)
+        _show(found, since, settings)
 
 
-def _show(found: CostReport, since: str) -> None:
+def _show(found: CostReport, since: str, settings: Settings) -> None:
     done = found.activity
     counted = [
         count_noun(done.runs, "run"),
         count_noun(done.calls, "call"),
         count_noun(done.effects, "effect"),
         count_noun(done.resumed, "resume"),
-        count_noun(done.killed, "killed process", "killed processes"),
+        f"{count_noun(done.killed, 'opening')} ended by a killed process",
     ]
     show_line(f"Last {safe(since)}: {', '.join(counted)}.")
     if done.not_believed:
         show_line(
             f"{count_noun(done.not_believed, 'run')} with rows that cannot be trusted, whose calls "
-            "are not counted: nottwice audit --verify"
+            "are not counted."
         )
+        show_command("See what does not fit:", settings.command("audit --verify"))
     saved = [count_noun(done.receipts, "call")]
     if done.tokens_saved:
         saved.append(count_noun(done.tokens_saved, "token"))
