@@ -10,7 +10,7 @@ import pytest
 
 import nottwice as nt
 from tests.postgres import server
-from tests.web.visiting import Visit
+from tests.web.visiting import Visit, hidden, words
 
 sent: list[str] = []
 
@@ -86,4 +86,40 @@ def test_a_changed_row_hides_no_other_review(
         # The row itself is still not acted on.
         review = next(one for one in ledger.store.open_reviews() if one.kind.value == "in doubt")
         answer = visit.client.get(f"/review/{review.review_id}")
-        assert (answer.status_code, "cannot be trusted" in answer.text) == (500, True)
+        assert "cannot be trusted" in answer.text
+        assert "<form" not in answer.text
+        assert answer.status_code == (200 if row == "call" else 500)
+        assert f"audit --verify {'a-1 ' * (row == 'call')}--store {place}" in words(answer.text)
+        run = visit.text("/run?id=a-1", status=500)
+        assert f"nottwice audit --verify --store {place}" in run
+
+
+def test_a_review_of_changed_rows_says_what_helps_and_refuses_a_form(tmp_path: Path) -> None:
+    """P410."""
+    place = tmp_path / "agent.db"
+    with nt.Ledger(place, key=bytes(range(32))) as ledger:
+        with pytest.raises(nt.RunBlocked), ledger.run("a-1"):
+            mail(to="ann")
+        visit = Visit(ledger)
+        (review,) = ledger.store.open_reviews()
+        path = f"/review/{review.review_id}"
+        form = hidden(visit.get(path).text)
+        with closing(sqlite3.connect(place)) as other:
+            other.execute(CHANGES["call"])
+            other.commit()
+        shown = visit.text(path)
+        assert "a row of this call is not as nottwice wrote it, so nothing can be decided" in shown
+        assert f"nottwice audit --adopt --why TEXT a-1 --store {place}" in shown
+        plain = visit.get(f"/api{path.replace('review', 'reviews')}").json()
+        assert (plain["case"]["call"], plain["consequences"]) == (None, [])
+        answer = visit.client.post(path, data={**form, "verb": "did-not-happen", "why": "odd"})
+        assert answer.status_code == 500
+        assert ledger.store.open_reviews()[0].decision is None
+        # The review that the next opening makes has a choice, and the same ways out.
+        with pytest.raises(nt.errors.LedgerTampered), ledger.run("a-1"):
+            pass
+        (tampered,) = [one for one in ledger.store.open_reviews() if one.kind.value == "corrupt"]
+        shown = visit.text(f"/review/{tampered.review_id}")
+        assert "What helps" in shown
+        assert "Stop this run" in shown
+        assert f"nottwice audit --adopt --why TEXT a-1 --store {place}" in shown

@@ -49,6 +49,11 @@ def open_cases(store: Store, workflow_id: str | None = None) -> list[Case]:
 
 
 def find_case(store: Store, review_id: str) -> Case:
+    """Return one review with all that is known about it, by its id or a unique prefix of it."""
+    return case_of(store, find_review(store, review_id))
+
+
+def find_review(store: Store, review_id: str) -> Review:
     """Return one review, by its id or by a unique prefix of it."""
     found = store.find_reviews(review_id) if review_id else []
     exact = [review for review in found if review.review_id == review_id]
@@ -62,7 +67,7 @@ def find_case(store: Store, review_id: str) -> Case:
     if len(matches) > 1:
         names = ", ".join(review.review_id for review in matches[:5])
         raise UsageError(f"{review_id!r} is a prefix of several reviews: {names}.")
-    return case_of(store, matches[0])
+    return matches[0]
 
 
 def _refuse_run(store: Store, run_id: str) -> None:

@@ -16,6 +16,7 @@ from starlette.staticfiles import StaticFiles
 
 from nottwice.errors import (
     DecisionConflict,
+    LedgerTampered,
     NottwiceError,
     UnknownReview,
     UnknownRun,
@@ -156,8 +157,10 @@ def _problems(
             return JSONResponse(plain, status_code=status, headers=HEADERS)
         now = ledger.clock.now()
         what = {404: "Not found", 500: "Something failed"}.get(status, "Not done")
+        is_tampered = isinstance(error, LedgerTampered)
+        verify = render.commands.command("audit --verify") if is_tampered else ""
         shown = render.page(
-            request, "problem.html", now=now, status=status, what=what, problem=text
+            request, "problem.html", now=now, status=status, what=what, problem=text, verify=verify
         )
         # Starlette answers what no handler expects outside of our checks.
         shown.headers.update(HEADERS)

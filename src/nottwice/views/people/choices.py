@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from nottwice.errors import LedgerCorrupt
 from nottwice.guard.ledger import Ledger
 from nottwice.model.asking.asked import UNDO, Question
 from nottwice.model.data.records import frozen_record
@@ -15,7 +16,8 @@ from nottwice.model.review import ReviewKind, ReviewStatus, Verb
 from nottwice.store.interface import Store
 from nottwice.views.commands import CommandLine
 from nottwice.views.people.forms import FormView, form_of
-from nottwice.views.people.reviews import CaseView, ReviewChoice, look_at
+from nottwice.views.people.repairs import Repair, repairs_of
+from nottwice.views.people.reviews import CaseView, ReviewChoice, look_at, look_past
 from nottwice.views.run.resuming import Resumption, who_resumes
 from nottwice.views.runs import RunView, view_of
 from nottwice.views.shape import LEDGER, Timestamp
@@ -79,6 +81,9 @@ class Docket:
     run: Annotated[RunView, "the run that waits; see run"]
     facts: Annotated[tuple[Fact, ...], "what is known, in the order of time; see fact"]
     consequences: Annotated[tuple[Consequence, ...], "what can be decided now; see consequence"]
+    repairs: Annotated[
+        tuple[Repair, ...], "what helps if rows cannot be trusted; otherwise empty; see repair"
+    ]
     blocks: Annotated[str, "what waits for it, in words"]
     resumption: Annotated[Resumption, "what continues the run afterwards; see resumption"]
     now: float
@@ -86,10 +91,14 @@ class Docket:
 
 def open_docket(ledger: Ledger, review_id: str, commands: CommandLine) -> Docket:
     """One review, by its id or by a prefix that only one has, ready to be decided."""
-    case = look_at(ledger, review_id)
+    try:
+        case, is_believed = look_at(ledger, review_id), True
+    except LedgerCorrupt:
+        case, is_believed = look_past(ledger, review_id), False
     run = view_of(ledger, case.review.run_id)
     children = len(ledger.store.children(run.run_id))
     review = case.review
+    needs_repair = not is_believed or (review.kind is ReviewKind.CORRUPT and review.is_open)
     asked = case.asked.text if isinstance(case.asked, Question) else _QUESTIONS.get(review.kind)
     return Docket(
         ledger=ledger.location,
@@ -100,6 +109,7 @@ def open_docket(ledger: Ledger, review_id: str, commands: CommandLine) -> Docket
         consequences=tuple(
             _consequence(ledger.store, case, choice, children, commands) for choice in case.choices
         ),
+        repairs=repairs_of(run.run_id, commands) if needs_repair else (),
         blocks=blocks_text(review.blocks, run, children),
         resumption=who_resumes(ledger, run, commands),
         now=ledger.clock.now(),

@@ -21,7 +21,7 @@ from nottwice.model.call import CallRow
 from nottwice.model.data.records import frozen_record
 from nottwice.model.review import Decision, Review, ReviewKind, ReviewStatus, Verb, danger_of
 from nottwice.model.run import Life
-from nottwice.reviews.queue import Case, find_case, needs_reason
+from nottwice.reviews.queue import Case, find_case, find_review, needs_reason
 from nottwice.store.interface import Store
 from nottwice.views.run.calls import CallView, ResultView, call_view, evidence_view, result_view
 from nottwice.views.run.calls import EvidenceView as EvidenceView
@@ -29,7 +29,10 @@ from nottwice.views.runs import Holders
 from nottwice.views.shape import LEDGER, Timestamp, moment, one_of
 from nottwice.views.wording import ToolTexts
 
-NOT_BELIEVED = "a row of this call is not as nottwice wrote it; see: nottwice audit --verify"
+NOT_BELIEVED = (
+    "a row of this call is not as nottwice wrote it, so nothing can be decided about it until it "
+    "is restored, or a person vouches for it"
+)
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)
@@ -180,17 +183,38 @@ def look_at(ledger: Ledger, review_id: str, *, result_type: str | None = None) -
     return case_view(case, Holders(ledger.store), result_type=result_type)
 
 
+def look_past(ledger: Ledger, review_id: str) -> CaseView:
+    """One review, if a row that is needed to decide it cannot be believed. It offers no choice."""
+    store = ledger.store
+    review = find_review(store, review_id)
+    return CaseView(
+        review=_not_believed(review, ToolTexts(store)),
+        call=None,
+        result_type=None,
+        attempt_is_over=False,
+        holder=None,
+        holder_life=Life.NOT_PROVEN,
+        evidence=(),
+        asked=shown_in(review),
+        choices=(),
+    )
+
+
 def review_view(store: Store, review: Review, tools: ToolTexts | None = None) -> ReviewView:
     """A review as it is shown."""
     tools = tools or ToolTexts(store)
     try:
         return _review_view(review, store.load_call(review.identity), tools)
     except LedgerCorrupt:
-        return replace(
-            _review_view(review, None, tools),
-            subject=f"{review.identity.tool_name}, whose row cannot be trusted",
-            summary=NOT_BELIEVED,
-        )
+        return _not_believed(review, tools)
+
+
+def _not_believed(review: Review, tools: ToolTexts) -> ReviewView:
+    return replace(
+        _review_view(review, None, tools),
+        subject=f"{review.identity.tool_name}, whose row cannot be trusted",
+        summary=NOT_BELIEVED,
+    )
 
 
 def _review_view(review: Review, row: CallRow | None, tools: ToolTexts) -> ReviewView:
