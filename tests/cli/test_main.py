@@ -61,6 +61,14 @@ def test_the_help_lists_every_command_and_the_exit_codes() -> None:
     assert [line for line in result.stdout.splitlines() if len(line) > 80] == []
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_a_command_fits_in_80_columns(command: str) -> None:
+    result = CliRunner().invoke(main, [command, "--help"])
+    # A list of choices is one word, which click does not break.
+    lines = [line for line in result.stdout.splitlines() if "|" not in line]
+    assert [line for line in lines if len(line) > 80] == []
+
+
 @pytest.mark.parametrize("command", [name for name in COMMANDS if name != "demo"])
 def test_the_help_of_a_command_shows_an_example_and_its_own_options_first(command: str) -> None:
     result = CliRunner().invoke(main, [command, "--help"])

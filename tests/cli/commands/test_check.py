@@ -126,8 +126,8 @@ def test_the_four_answers_are_given_for_every_tool(check: Check) -> None:
     shown = check(GOOD).stdout
     for question in (
         "a second run has effects?",
-        "how is it detected?",
-        "is detecting free of effects?",
+        'how is "already done" detected?',
+        "is the detection free of effects?",
         "does its client retry?",
     ):
         assert shown.count(question) == 3

@@ -55,8 +55,8 @@ def backup_command(
     \b
     Examples:
       nottwice backup /backups/agent-monday.db
-      nottwice backup --accounted-for --why 'moved, nothing ran in between' --store agent.db
-      nottwice backup --restored --why 'pg_dump of Monday' --store postgresql://db/agents
+      nottwice backup --accounted-for --why 'moved, nothing ran in between'
+      nottwice backup --restored --why 'pg_dump of Monday'
     """
     _check(destination, restored, accounted_for, why)
     who = login_name() if by is None else by

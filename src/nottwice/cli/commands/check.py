@@ -36,8 +36,9 @@ name. It is imported, which runs its top level: keep what starts your program be
 `if __name__ == "__main__":`. No tool and no hook is run, except with --smoke.
 
 \b
-Listed for every tool that the import declares: its class, key, window, verify, settles, time
-limit, retries, once_per, volatile arguments and durable; and four answers:
+For every tool that the import declares, it lists class, key, window, verify,
+settles, time limit, retries, once_per, volatile arguments and durable, and
+answers four questions:
   does a second run have effects?
   how is "already done" detected?
   is the detection free of effects?
@@ -49,18 +50,33 @@ to files or a database outside of any tool, with its line and the calls that lea
 line has no effect, say why in a comment on it:  # nottwice: no effect, <why>
 
 \b
-Exit code: 0 nothing must change; 3 there are errors, or warnings with --strict;
-           1 or 2 it could not be checked
-Errors:    the import fails, a tool has no replay class or contradicts itself,
-           a verify hook runs an effectful tool; a graph uses a tool without a class, or
-           changed more than its version says since nottwice.lock was written; a comment
-           `# nottwice: no effect` without a reason; the ledger was written by a newer nottwice
-Warnings:  an effect outside of any tool; an unsafe tool without verify, or whose client
-           retries on its own; a verify hook that reads neither the call's id nor its start; a
-           keyed tool that never reads nt.current_call(); an annotation that cannot be used;
-           an effectful tool whose result may not come back: no return annotation, or one
-           that nothing can be read as; an unsafe tool of an agent that takes a text which the
-           model writes, and does not say once_per=; no tool at all
+Exit code:
+  0       nothing must change
+  1 or 2  it could not be checked
+  3       there are errors, or warnings with --strict
+
+\b
+Errors:
+  the import fails
+  a tool has no replay class, or contradicts itself
+  a verify hook runs an effectful tool
+  a graph uses a tool without a class, or changed more than its version says
+    since nottwice.lock was written
+  a comment `# nottwice: no effect` without a reason
+  the ledger was written by a newer nottwice
+
+\b
+Warnings:
+  an effect outside of any tool
+  an unsafe tool without verify, or whose client retries on its own
+  a verify hook that reads neither the call's id nor its start
+  a keyed tool that never reads nt.current_call()
+  an annotation that cannot be used
+  an effectful tool whose result may not come back: no return annotation, or
+    one that nothing can be read as
+  an unsafe tool of an agent that takes a text which the model writes, and
+    does not say once_per=
+  no tool at all
 
 With --smoke a tool is called, in a sandbox that you name: twice with one key, with changed
 arguments under one key, two at the same time, and with its process killed during the call. The
@@ -233,8 +249,8 @@ def _show_report(report: ToolReport) -> None:
             ("declared", _relative(report.place)),
             *_declared(report),
             ("a second run has effects?", answers.second_run),
-            ("how is it detected?", answers.detection),
-            ("is detecting free of effects?", answers.detection_is_free),
+            ('how is "already done" detected?', answers.detection),
+            ("is the detection free of effects?", answers.detection_is_free),
             ("does its client retry?", answers.client_retries),
         ),
     )

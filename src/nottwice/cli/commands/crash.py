@@ -34,7 +34,49 @@ FOUND_SOMETHING = 3
 _NOTHING = "Nothing was run."
 
 
-@click.command(cls=Command)
+_HELP = """Kill FUNCTION at every point, resume it, and compare; exit code 3 if it differs.
+
+FUNCTION takes no arguments and starts or resumes your work; MODULE is a module's name or the
+path of a .py file. It runs in forked processes, each with its own ledger in a temporary folder,
+whatever store it names. No effectful tool is run: each is answered with what --tools says, and
+counted. Pure tools run for real. Waiting takes no time. Reviews are decided by the counts,
+questions are answered with --answers or the first option, and calls are approved.
+
+First it runs twice without a crash. It is refused if it raises (unless --raises), has no effect
+(unless --no-effects), opens no run, or does something different the second time.
+
+\b
+Levels:
+  boundaries  before and after every commit, every effect, every verify
+  double      at a boundary, and again at every boundary of the recovery
+  lines       at every line of nottwice that your code executes
+  takeover    stopped at a line, overtaken by another process, woken again
+  io          every system call on the ledger's files fails, once and from
+              then on (needs strace)
+  power       power lost at every step, with what a disk may have kept
+              (needs strace)
+
+Checked after every crash and after every resume: no effect twice, none lost, an intent before
+every effect, true receipts, rows, steps and checkpoints that agree, waits with a reason, every
+doubt settled once, the same end as without a crash, no more repeated calls than allowed.
+
+\b
+Exit codes:
+  0  nothing wrong
+  1  refused, not examined
+  2  wrong usage
+  3  something wrong
+
+\b
+Examples:
+  nottwice crash agent.py:handle --tools '{"refund": {"ok": true}}'
+  nottwice crash agent:handle --tools @answers.json --level double --budget 5m
+  nottwice crash agent:handle --tools @a.json --level double --points 68,12
+  nottwice crash --compare --seed 7
+"""
+
+
+@click.command(cls=Command, help=_HELP)
 @click.argument("target", metavar="MODULE:FUNCTION", required=False)
 @click.option("--tools", metavar="JSON", help="What each effectful tool returns, by its name.")
 @click.option("--answers", metavar="JSON", help="What people answer, and what events carry.")
@@ -94,41 +136,7 @@ def crash(
     seed: int | None,
     compare: bool,
 ) -> None:
-    """Kill FUNCTION at every point, resume it, and compare; exit code 3 if it differs.
-
-    FUNCTION takes no arguments and starts or resumes your work; MODULE is a module's name or the
-    path of a .py file. It runs in forked processes, each with its own ledger in a temporary folder,
-    whatever store it names. No effectful tool is run: each is answered with what --tools says, and
-    counted. Pure tools run for real. Waiting takes no time. Reviews are decided by the counts,
-    questions are answered with --answers or the first option, and calls are approved.
-
-    First it runs twice without a crash. It is refused if it raises (unless --raises), has no effect
-    (unless --no-effects), opens no run, or does something different the second time.
-
-    \b
-    Levels:
-      boundaries  before and after every commit, every effect, every verify
-      double      at a boundary, and again at every boundary of the recovery
-      lines       at every line of nottwice that your code executes
-      takeover    stopped at a line, overtaken by another process, woken again
-      io          every system call on the ledger's files fails, once and from then on (strace)
-      power       power lost at every step, with what a disk may have kept (strace)
-
-    \b
-    Checked after every crash and after every resume: no effect twice, none lost, an intent before
-    every effect, true receipts, rows, steps and checkpoints that agree, waits with a reason, every
-    doubt settled once, the same end as without a crash, no more repeated calls than allowed.
-
-    \b
-    Exit codes:  0 nothing wrong   1 refused, not examined   2 wrong usage   3 something wrong
-
-    \b
-    Examples:
-      nottwice crash agent.py:handle --tools '{"refund": {"ok": true}}'
-      nottwice crash agent:handle --tools @answers.json --level double --budget 5m
-      nottwice crash agent:handle --tools @answers.json --level double --points 68,12
-      nottwice crash --compare --seed 7
-    """
+    """Kill code at every point, and resume it."""
     given = _Given(tools, answers, raises, no_effects, redirect, at_most_repeated)
     if compare:
         _refuse_with_compare(target, levels, points, given != _Given())

@@ -47,12 +47,15 @@ _HELP = """Decide what a run waits for; without a VERB, show the case and ask.
 Verbs:
   happened        the effect took place; --result becomes the receipt
   did-not-happen  it did not; allows exactly one more attempt
-  accept          effects that the code no longer asks for may stay as they are; for a restored
-                  copy: what the run did since is accounted for
-  answer          the answer to a question: --text or --result; an option is a verb of its own
+  accept          effects that the code no longer asks for may stay as they
+                  are; for a restored copy: what the run did since is
+                  accounted for
+  answer          the answer to a question: --text or --result; an option of
+                  the question is a verb of its own
   approve         the call may be made, with these arguments and no others
   reject          the call is not made; the code gets the reason
-  raise           the run may spend that much more: --result '{"usd": 2}', tokens, turns, seconds
+  raise           the run may spend that much more: --result '{"usd": 2}',
+                  or tokens, turns, seconds
   abort           stop this run permanently
   undo            take back a decision that has not been used yet
 
@@ -68,7 +71,7 @@ resumed. The same decision twice is harmless; a different one is refused.
 \b
 Examples:
   nottwice decide 1a2b
-  nottwice decide 1a2b happened --result '{"id": 7}' --why 'it is in the outbox'
+  nottwice decide 1a2b happened --result '{"id": 7}' --why 'in the outbox'
   nottwice decide 1a2b did-not-happen --why 'no such refund at the bank'
   nottwice decide 1a2b approve
   nottwice decide 1a2b answer --text 'only the first parcel'

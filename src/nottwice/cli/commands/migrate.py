@@ -77,17 +77,20 @@ def migrate(
     \b
     Refused, with the reason:
       a call in doubt, an open review about one, a decision that is not used yet
-      a step that has not ended and has made effects, spawned a child or received an event
+      a step that has not ended and has made effects, spawned a child or received
+        an event
       a node that is not mapped, or that the new version does not have
       a state that does not fit the new version, after --upgrade if there is one
-      without --restart-steps: a timer, a question or an answer of a step that has not ended
-      without --repeats TOOL: a node that would call a tool whose receipt the run holds
+      without --restart-steps: a timer, a question or an answer of a step that has
+        not ended
+      without --repeats TOOL: a node that would call a tool whose receipt the run
+        holds
 
     \b
     Examples:
-      nottwice migrate ticket-7 --to refund@2.0.0 --map notify=tell --why 'notify is broken'
-      nottwice migrate --from refund@1.2.0 --to refund@2.0.0 --map pay=pay --map notify=tell \\
-        --upgrade upgrades:to_2 --dry-run
+      nottwice migrate ticket-7 --to refund@2.0.0 --map notify=tell --why 'a typo'
+      nottwice migrate --from refund@1.2.0 --to refund@2.0.0 --map pay=pay \\
+        --map notify=tell --upgrade upgrades:to_2 --dry-run
     """
     if bool(run_ids) == (from_graph is not None):
         raise click.UsageError("Which runs? Name them, or say --from GRAPH for all open ones.")

@@ -53,7 +53,8 @@ def notify(
     Ends with:
       0  everything that was due is sent
       1  there are no settings, a secret is not set, or another error
-      3  a message did not arrive, or failed for the 8th time within the last 24 hours
+      3  a message did not arrive, or failed for the 8th time within the last 24
+         hours
 
     \b
     Examples:

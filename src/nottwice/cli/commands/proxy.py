@@ -71,9 +71,11 @@ def proxy(
     \b
     How a tool is protected:
       read-only    as the server says (readOnlyHint): passed through
-      no class     a lost answer is returned again; once it has arrived, the same call is a new one
-      with class   from the configuration: once per `fresh` (1h) for equal arguments;
-                   the model repeats on purpose with the parameter nottwice_repeat
+      no class     a lost answer is returned again; once it has arrived, the same
+                   call is a new one
+      with class   from the configuration: once per `fresh` (1h) for equal
+                   arguments; the model repeats on purpose with the parameter
+                   nottwice_repeat
 
     A call in doubt is not sent again. The model is told to stop, and a person decides it with
     `nottwice decide`. The ledger is ~/.local/state/nottwice/NAME.db, unless --store names another.

@@ -121,25 +121,28 @@ def replay(
     would, and fail where it would refuse.
 
     \b
-    Shown for a checkpoint that fails: its file, its contents, the smallest difference, the cause:
-      arguments changed, new effect, effect no longer asked for, effects reordered, new pure call,
-      migration refused, state no longer loads, result no longer loads,
-      node renamed without mapping, node removed, route changed, tool missing, tool reclassified,
-      graph version missing,
-      graph changed in place, question changed, new wait, node raises, run not opened
+    Shown for a checkpoint that fails: its file, its contents, the smallest
+    difference, and the cause:
+      arguments changed, new effect, effect no longer asked for, effects
+      reordered, new pure call, migration refused, state no longer loads, result
+      no longer loads, node renamed without mapping, node removed, route changed,
+      tool missing, tool reclassified, graph version missing, graph changed in
+      place, question changed, new wait, node raises, run not opened
 
     \b
     Exit codes:
-      0  all as recorded        2  nothing was replayed: there is no checkpoint, all were
-      1  a checkpoint failed       skipped, or wrong usage
+      0  all as recorded
+      1  a checkpoint failed
+      2  nothing was replayed: there is no checkpoint, all were skipped, or wrong
+         usage
 
     \b
     Examples:
       nottwice replay tests/checkpoints --app agent:app --junit replay.xml
-      nottwice replay --record 50 tests/checkpoints --app agent:app --store agent.db
+      nottwice replay --record 50 tests/checkpoints --app agent:app
       nottwice replay --record 50 tests/checkpoints --secret email,customer.name
       nottwice replay tests/checkpoints --tools '{"get_discount": 5}' --json
-      nottwice replay tests/checkpoints --to refund@2.0.0 --map notify=tell --upgrade new:to_2
+      nottwice replay tests/checkpoints --to refund@2.0.0 --map notify=tell
     """
     app = _app(settings, works)
     terms = Terms(

@@ -72,7 +72,7 @@ def reviews(context: click.Context, settings: Settings, /, **given: Any) -> None
       nottwice reviews
       nottwice reviews --kind 'in doubt' --tool refund --since 24h
       nottwice reviews --walk
-      nottwice reviews --fail-if-open      # for a monitor: exit code 3 if a person is needed
+      nottwice reviews --fail-if-open      # for a monitor
       nottwice reviews --fail-if-older 1h  # for cron
     """
     asked = WantedReviews(**given)

@@ -60,7 +60,7 @@ Examples:
   nottwice run refund --id ticket-7 --input @order.json --wait 24h --json
   nottwice run refund --detach --batch tickets.jsonl
   nottwice run refund --detach --retry --id ticket-7
-  nottwice run triage --id ticket-7 --goal 'Close ticket 7' --done-when 'refund issued'
+  nottwice run triage --id ticket-7 --goal 'Close it' --done-when 'refunded'
   nottwice run --id ticket-7 --message 'And tell the customer.'
 """
 

@@ -118,7 +118,8 @@ def serve(
       nottwice serve
       nottwice serve --read-only --port 0
       nottwice serve --store a.db --store postgresql://db.example.com/agents
-      nottwice serve --user-header X-Forwarded-User --token-file token --host ops.example.com
+      nottwice serve --user-header X-Forwarded-User --token-file token \\
+        --host ops.example.com
     """
     serving = _serving()
     wanted = serving.Serving(

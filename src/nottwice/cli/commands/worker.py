@@ -120,8 +120,9 @@ def worker(
 
     \b
     Ends with:
-      0    it was told to stop and released every run; or --until-idle and nothing is left
-      1    a node did not end within --drain, and its call may be in doubt; or another error
+      0    told to stop, every run is released; or --until-idle, nothing is left
+      1    a node did not end within --drain, and its call may be in doubt; or
+           another error
       130  a second Ctrl-C (143: a second SIGTERM)
 
     \b
