@@ -81,3 +81,13 @@ def test_an_effect_that_was_asked_for_again_is_a_duplicate_prevented(tmp_path: P
         told = [one.duplicates for one in ledger.run_record("r").openings or ()]
     assert (found.effects, found.receipts, found.duplicates) == (1, 3, 3)
     assert (behind.total, told) == (3, [1, 2])
+
+
+def test_a_note_of_a_child_run_is_not_counted(graph_runs: Workplace) -> None:
+    with Ledger(graph_runs.store, create=False) as ledger:
+        noted = [row.identity.tool_name for row in ledger.store.calls("parent-1")]
+        found = activity_since(ledger, DAY)
+        behind = rows_behind(ledger, "calls", DAY)
+    assert noted == ["nottwice.child"]
+    assert "nottwice.child" not in {one.tool for one in found.by_tool}
+    assert found.calls == behind.total == sum(one.calls for one in found.by_tool) > 0

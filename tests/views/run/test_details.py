@@ -83,3 +83,31 @@ def test_a_run_of_a_group_names_the_open_reviews_of_the_group(tmp_path: Path) ->
     (review,) = found.pop("order 7/first")
     assert (review.review_id, review.run_id) == (caught.value.review_id, "order 7/second")
     assert set(found.values()) == {()}
+
+
+def test_a_note_of_a_child_run_is_no_call_of_its_parent(tmp_path: Path) -> None:
+    child = nt.Graph("views_child", version="1.0.0")
+    parent = nt.Graph("views_parent", version="1.0.0")
+
+    @child.node
+    def work(state: dict[str, int]) -> None:
+        return None
+
+    @parent.node
+    def spawn(state: dict[str, int]) -> None:
+        for number in range(4):
+            nt.now(label=str(number))
+            nt.spawn(child, {"number": number})
+
+    with nt.Ledger(tmp_path / "agent.db") as ledger:
+        parent.run("parent-1", {}, store=ledger)
+        recorded = [row.identity.tool_name for row in ledger.store.calls("parent-1")]
+        assert recorded == ["nottwice.now", "nottwice.child", "nottwice.spawn"] * 4
+        whole = look_into(ledger, "parent-1")
+        assert [call.tool for call in whole.calls] == ["nottwice.now", "nottwice.spawn"] * 4
+        assert whole.omitted["calls"] == 0
+        assert len(whole.children) == 4
+        # What is left out is counted without the notes, wherever the list is cut.
+        for limit in range(1, 12):
+            part = look_into(ledger, "parent-1", limit=limit)
+            assert len(part.calls) + part.omitted["calls"] == len(whole.calls), limit

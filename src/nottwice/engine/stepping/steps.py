@@ -139,6 +139,11 @@ def ended(
     return state.record
 
 
+def is_note(row: CallRow) -> bool:
+    """Whether a row is only a note about a child run. A person who reads calls does not see it."""
+    return row.identity.tool_name == CHILD
+
+
 def branch(scope: Scope, index: int) -> Scope:
     """Return the scope of one parallel branch."""
     return replace(scope, node_id=branch_node(scope.node_id, index))

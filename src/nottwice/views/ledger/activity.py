@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
+from nottwice.engine.stepping.steps import is_note
 from nottwice.errors import LedgerCorrupt
 from nottwice.guard.ledger import Ledger
 from nottwice.guard.upkeep.on_record import runs_in_pages
@@ -104,6 +105,8 @@ class RecentDoings:
     def read_calls(self, run: RunRecord) -> Iterator[CallRow]:
         """The calls of a run that began since the moment, newest first."""
         for row in self._believed(run):
+            if is_note(row):
+                continue
             if self._most_calls is not None and self.calls >= self._most_calls:
                 self.is_complete = False
                 return

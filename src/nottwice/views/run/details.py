@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Annotated, TypeVar
 
+from nottwice.engine.stepping.steps import is_note
 from nottwice.guard.ledger import Ledger
 from nottwice.model.call import CallRow, CallStatus
 from nottwice.model.data.records import frozen_record
@@ -39,6 +40,7 @@ from nottwice.views.text import shorten
 
 T = TypeVar("T")
 MOST_CALLS = 50
+PAGE = 500
 _ABORTING = ("cancel", f"decide {Verb.ABORT.value}")
 """What the audit trail calls the two ways to abort a run."""
 
@@ -106,7 +108,8 @@ def look_into(ledger: Ledger, run_id: str, *, limit: int | None = MOST_CALLS) ->
     reviews_of: dict[str, list[str]] = defaultdict(list)
     for review in reviews:
         reviews_of[review.call_id].append(review.review_id)
-    rows, omitted = _shown_rows(store, run_id, reviews, limit)
+    children = store.children(run_id)
+    rows, omitted = _shown_rows(store, run_id, reviews, limit, has_notes=bool(children))
     steps = store.steps(run_id)
     kept_steps = _last(steps, limit, keep=lambda step: step.finished_at is None)
     views = tuple(review_view(store, review, holders.tools) for review in reviews)
@@ -131,7 +134,7 @@ def look_into(ledger: Ledger, run_id: str, *, limit: int | None = MOST_CALLS) ->
         nodes=nodes_of(store, run),
         checkpoints=checkpoints_of(store, run_id),
         events=tuple(map(told_view, store.events(run_id))),
-        children=tuple(run_view(child, holders) for child in store.children(run_id)),
+        children=tuple(run_view(child, holders) for child in children),
         agent=agent_of(store, run),
         openings=tuple(opening_view(one, holders) for one in store.openings(run_id)),
         migrated=_migrations(store, run),
@@ -171,21 +174,35 @@ def _is_cut_off(row: CallRow, holders: Holders) -> bool:
 
 
 def _shown_rows(
-    store: Store, run_id: str, reviews: Sequence[Review], limit: int | None
+    store: Store, run_id: str, reviews: Sequence[Review], limit: int | None, *, has_notes: bool
 ) -> tuple[list[CallRow], int]:
     """The last calls and, at any age, those in doubt or decided about; the rest is counted.
 
-    A run may have more calls than fit into memory.
+    A run may have more calls than fit into memory. ``has_notes``: it has child runs, and so notes
+    of them, which are no calls. The child runs themselves are shown.
     """
     if limit is None:
-        return store.calls(run_id), 0
+        return [row for row in store.calls(run_id) if not is_note(row)], 0
     last = store.last_calls(run_id, limit=limit)
     shown = {row.identity: row for row in last}
     decided = (store.load_call(review.identity) for review in reviews)
     notable = [*store.calls_in_doubt(run_id), *(row for row in decided if row is not None)]
     early = {row.identity: row for row in notable if row.identity not in shown}
     found = [*sorted(early.values(), key=lambda row: row.created_at), *last]
-    return found, max(0, store.count_calls(run_id) - len(found))
+    omitted = max(0, store.count_calls(run_id) - len(found))
+    if has_notes and omitted:
+        omitted = max(0, omitted - _count_notes(store, run_id, before=last[0]))
+    return [row for row in found if not is_note(row)], omitted
+
+
+def _count_notes(store: Store, run_id: str, *, before: CallRow) -> int:
+    """How many notes of child runs there are before a call."""
+    count = 0
+    page = store.last_calls(run_id, limit=PAGE, before=before.identity)
+    while page:
+        count += sum(map(is_note, page))
+        page = store.last_calls(run_id, limit=PAGE, before=page[0].identity)
+    return count
 
 
 def _last(items: Sequence[T], limit: int | None, *, keep: Callable[[T], bool]) -> list[T]:
