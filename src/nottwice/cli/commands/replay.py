@@ -42,8 +42,52 @@ KEY_VARIABLE = "NOTTWICE_REPLAY_KEY"
 _NOTHING = "Nothing was replayed."
 Report = Callable[[int, int], None]
 
+_HELP = """Resume every recorded checkpoint in FOLDER with your code; exit code 1 if one differs.
 
-@click.command(cls=Command)
+No tool, verify hook or network is used: each call is answered with what was recorded. Your
+nodes do run. A checkpoint passes if its state loads, the code asks for every effect again with
+the same arguments and for no new one, and the run takes the same route. The replay ends where
+the record ends.
+
+With --record, checkpoints are copied from the ledger: the newest of every graph, node and
+status, rare ones first. Because data leaves the ledger, this adds an entry to the audit trail;
+nothing else changes. E-mail addresses, card numbers, tokens, keys and what --secret names are
+replaced by pseudonyms. Checkpoints that this code does not resume as recorded are left out;
+left-out.json says why. An earlier recording in FOLDER is replaced; its subfolders are kept.
+
+Runs that nt.run opens have no checkpoints. With --work they are recorded as a whole, and
+FUNCTION resumes them.
+
+With --to, checkpoints of another version are first migrated in memory, as `nottwice migrate`
+would, and fail where it would refuse.
+
+\b
+Shown for a checkpoint that fails: its file, its contents, the smallest
+difference, and the cause:
+  arguments changed, new effect, effect no longer asked for, effects
+  reordered, new pure call, migration refused, state no longer loads, result
+  no longer loads, node renamed without mapping, node removed, route changed,
+  tool missing, tool reclassified, graph version missing, graph changed in
+  place, question changed, new wait, node raises, run not opened
+
+\b
+Exit codes:
+  0  all as recorded
+  1  a checkpoint failed
+  2  nothing was replayed: there is no checkpoint, all were skipped, or wrong
+     usage
+
+\b
+Examples:
+  nottwice replay tests/checkpoints --app agent:app --junit replay.xml
+  nottwice replay --record 50 tests/checkpoints --app agent:app
+  nottwice replay --record 50 tests/checkpoints --secret email,customer.name
+  nottwice replay tests/checkpoints --tools '{"get_discount": 5}' --json
+  nottwice replay tests/checkpoints --to refund@2.0.0 --map notify=tell
+"""
+
+
+@click.command(cls=Command, help=_HELP)
 @click.argument("folder", metavar="FOLDER")
 @click.option(
     "--record",
@@ -101,49 +145,7 @@ def replay(
     junit_file: str | None,
     by: str | None,
 ) -> None:
-    """Resume every recorded checkpoint in FOLDER with your code; exit code 1 if one differs.
-
-    No tool, verify hook or network is used: each call is answered with what was recorded. Your
-    nodes do run. A checkpoint passes if its state loads, the code asks for every effect again with
-    the same arguments and for no new one, and the run takes the same route. The replay ends where
-    the record ends.
-
-    With --record, checkpoints are copied from the ledger: the newest of every graph, node and
-    status, rare ones first. Because data leaves the ledger, this adds an entry to the audit trail;
-    nothing else changes. E-mail addresses, card numbers, tokens, keys and what --secret names are
-    replaced by pseudonyms. Checkpoints that this code does not resume as recorded are left out;
-    left-out.json says why. An earlier recording in FOLDER is replaced; its subfolders are kept.
-
-    Runs that nt.run opens have no checkpoints. With --work they are recorded as a whole, and
-    FUNCTION resumes them.
-
-    With --to, checkpoints of another version are first migrated in memory, as `nottwice migrate`
-    would, and fail where it would refuse.
-
-    \b
-    Shown for a checkpoint that fails: its file, its contents, the smallest
-    difference, and the cause:
-      arguments changed, new effect, effect no longer asked for, effects
-      reordered, new pure call, migration refused, state no longer loads, result
-      no longer loads, node renamed without mapping, node removed, route changed,
-      tool missing, tool reclassified, graph version missing, graph changed in
-      place, question changed, new wait, node raises, run not opened
-
-    \b
-    Exit codes:
-      0  all as recorded
-      1  a checkpoint failed
-      2  nothing was replayed: there is no checkpoint, all were skipped, or wrong
-         usage
-
-    \b
-    Examples:
-      nottwice replay tests/checkpoints --app agent:app --junit replay.xml
-      nottwice replay --record 50 tests/checkpoints --app agent:app
-      nottwice replay --record 50 tests/checkpoints --secret email,customer.name
-      nottwice replay tests/checkpoints --tools '{"get_discount": 5}' --json
-      nottwice replay tests/checkpoints --to refund@2.0.0 --map notify=tell
-    """
+    """Resume recorded checkpoints with this code."""
     app = _app(settings, works)
     terms = Terms(
         answers=_answers(tools),
