@@ -105,7 +105,8 @@ class Demo:
             "We kill the agent (kill -9), start it again, and count at the shop.",
             "All of it happens now: no number below was written down beforehand.",
             "",
-            "This is what protects the mail; the rest of the agent is ordinary code:",
+            "This protects the mail. The refund is declared the same way, with a verify",
+            "that asks the shop whether it happened. The rest is ordinary code:",
             "",
         )
         self.screen.say_unbroken(*(f"    {one}".rstrip() for one in protected_lines(AGENT)))
