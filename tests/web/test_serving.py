@@ -114,9 +114,7 @@ def test_behind_a_proxy_the_proxy_says_who_decides(
         assert review.decision.by == "bob"
 
 
-def test_one_server_shows_all_ledgers_that_were_named(
-    workplace: Workplace, tmp_path: Path
-) -> None:
+def test_one_server_shows_all_ledgers_that_were_named(workplace: Workplace, tmp_path: Path) -> None:
     """P356. And Ctrl-C ends it well."""
     other = tmp_path / "other.db"
     with Ledger(other) as ledger, ledger.run("r"):

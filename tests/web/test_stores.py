@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import nottwice as nt
+from nottwice.views.ledger.pulse import feel
 from tests.postgres import server
 from tests.web.visiting import Visit, hidden, words
 
@@ -123,3 +124,31 @@ def test_a_review_of_changed_rows_says_what_helps_and_refuses_a_form(tmp_path: P
         assert "What helps" in shown
         assert "Stop this run" in shown
         assert f"nottwice audit --adopt --why TEXT a-1 --store {place}" in shown
+
+
+def test_a_file_that_cannot_be_read_is_named_where_its_reviews_are_missing(
+    tmp_path: Path,
+) -> None:
+    """P410."""
+    place = tmp_path / "runs"
+    with pytest.raises(nt.RunBlocked):
+        send(f"file:{place}")
+    with (
+        nt.Ledger(f"file:{place}", create=False) as ledger,
+        nt.Ledger(tmp_path / "other.db") as other,
+    ):
+        visit, several = Visit(ledger), Visit([ledger, other])
+        assert "cannot be read" not in visit.text("/")
+        mark = feel(ledger).mark
+        (file,) = [one for one in place.glob("*.json") if "ticket-7" in one.name]
+        file.write_text("{")
+        shown = visit.text("/")
+        assert "1 file cannot be read , and what waits there is not shown" in shown
+        assert str(file) in shown
+        assert "Nothing waits for a person in what could be read." in shown
+        assert "1 file of runs cannot be read" in several.text("/")
+        assert "Nothing waits for a person in what could be read." in several.text("/")
+        (flaw,) = visit.get("/api/reviews").json()["unreadable"]
+        assert str(file) in flaw
+        # An open page hears of it.
+        assert feel(ledger).mark != mark

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 
 import nottwice as nt
+from nottwice.cli.main import main
 from tests.cli.workplace import Key, Workplace
 
 
@@ -52,7 +55,12 @@ def test_nothing_waits_in_an_empty_ledger(tmp_path: Path) -> None:
     nt.Ledger(tmp_path / "agent.db").close()
     place = Workplace(tmp_path)
     assert place.cli("reviews").stdout == "Nothing waits for a person.\n"
-    assert place.json("reviews") == {"ledger": place.store, "reviews": [], "open": 0}
+    assert place.json("reviews") == {
+        "ledger": place.store,
+        "reviews": [],
+        "open": 0,
+        "unreadable": [],
+    }
     assert place.cli("reviews", "--fail-if-open").exit_code == 0
 
 
@@ -108,3 +116,21 @@ def test_a_walk_needs_a_terminal(killed: Workplace) -> None:
     ended = killed.cli("reviews", "--walk")
     assert ended.exit_code == 2
     assert "use it in a terminal" in ended.stderr
+
+
+def test_a_monitor_is_told_of_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    """P410."""
+    store = f"file:{tmp_path / 'runs'}"
+    with nt.Ledger(store) as ledger, ledger.run("ticket-7"):
+        pass
+
+    def reviews(*words: str) -> Result:
+        return CliRunner().invoke(main, ["--store", store, "reviews", *words])
+
+    monitors = ("--fail-if-open",), ("--fail-if-older", "1h")
+    assert [reviews(*words).exit_code for words in monitors] == [0, 0]
+    (tmp_path / "runs" / "ticket-7.json").write_text("{")
+    assert [reviews(*words).exit_code for words in monitors] == [3, 3]
+    assert "Nothing waits for a person in what could be read." in reviews().stdout
+    assert len(json.loads(reviews("--json").stdout)["unreadable"]) == 1
+    assert reviews().exit_code == 0

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -122,3 +125,29 @@ def test_a_call_in_doubt_is_named_beside_the_doubt(host: Host) -> None:
         (review,) = flow.run("r", store=ledger).reviews
         (reason,) = reasons(ledger)
     assert reason.text.startswith(f"review {review.review_id}: waits-doubtful(to='ann'): it may")
+
+
+@pytest.mark.parametrize("kind", ["files", "sealed"])
+def test_a_child_that_cannot_be_read_hides_nothing_of_its_parent(tmp_path: Path, kind: str) -> None:
+    """P410."""
+    place = f"file:{tmp_path / 'runs'}" if kind == "files" else str(tmp_path / "agent.db")
+    parent = nt.Graph("waits-parent", version="1.0.0")
+
+    @parent.node
+    def spawn(state: dict[str, Any]) -> None:
+        nt.spawn(asking(), {})
+
+    with nt.Ledger(place, key=bytes(range(32)) if kind == "sealed" else None) as ledger:
+        assert parent.run("r", store=ledger).status == "waiting"
+        (child,) = ledger.store.children("r")
+        assert [one.run_id for one in reasons(ledger)] == ["r", child.workflow_id]
+        if kind == "files":
+            (tmp_path / "runs" / f"{child.workflow_id}.json").write_text("{")
+        else:
+            with closing(sqlite3.connect(place)) as other:
+                other.execute("UPDATE nottwice_reviews SET summary = 'changed'")
+                other.commit()
+        (reason,) = reasons(ledger)
+        text = f"child run {child.workflow_id!r}, which cannot be read or trusted"
+        assert (reason.text, reason.run_id) == (text, "r")
+        assert reason.command == f"nottwice show {child.workflow_id} --store 'a b.db'"

@@ -45,12 +45,15 @@ MOST_SECONDS = 3600.0
 )
 @click.option("--walk", is_flag=True, help="Go through the open ones, and decide or skip each.")
 @click.option(
-    "--fail-if-open", is_flag=True, help="End with exit code 3 if a review is still undecided."
+    "--fail-if-open",
+    is_flag=True,
+    help="End with exit code 3 if a review is still undecided, or a file cannot be read.",
 )
 @click.option(
     "--fail-if-older",
     metavar="DURATION",
-    help="End with exit code 3 if one has been undecided for longer, such as 1h.",
+    help="End with exit code 3 if one has been undecided for longer, such as 1h, or a file cannot "
+    "be read.",
 )
 @common_options
 @pass_settings
@@ -98,7 +101,9 @@ def reviews(context: click.Context, settings: Settings, /, **given: Any) -> None
         _show(found, settings)
     undecided = [one for one in found.reviews if one.is_open]
     too_old = older is not None and any(found.now - one.opened_at > older for one in undecided)
-    if too_old or (asked.fail_if_open and undecided):
+    # What waits in a file that cannot be read is not known. A monitor must not be silent then.
+    must_fail = found.unreadable and (asked.fail_if_open or older is not None)
+    if too_old or must_fail or (asked.fail_if_open and undecided):
         context.exit(FOUND_SOMETHING)
 
 
@@ -145,7 +150,8 @@ def _walk(context: click.Context, found: ReviewList) -> None:
 
 def _show(found: ReviewList, settings: Settings) -> None:
     if not found.reviews:
-        show_line("Nothing waits for a person.")
+        but = " in what could be read" if found.unreadable else ""
+        show_line(f"Nothing waits for a person{but}.")
         return
     rows = [
         (

@@ -18,10 +18,10 @@ from nottwice.model.data.records import frozen_record
 from nottwice.model.run import RunStatus, WaitKind
 from nottwice.model.runs.notices import NOTICE_KINDS
 from nottwice.model.runs.tally import DECIDED
-from nottwice.store.interface import ManyFiles, Store
+from nottwice.store.interface import Store
 from nottwice.views.commands import CommandLine
 from nottwice.views.ledger.workers import counts_of, states_of
-from nottwice.views.people.reviews import ReviewView, review_view
+from nottwice.views.people.reviews import ReviewView, review_view, unreadable_files
 from nottwice.views.run.waits import resume_command
 from nottwice.views.runs import (
     INTERRUPTED,
@@ -118,7 +118,7 @@ def look_over(ledger: Ledger, commands: CommandLine | None = None) -> Overview:
         *_other_hints(states, failover, commands),
     ]
     in_doubt, flaws = _count_doubts(store)
-    files = tuple(store.unreadable()) if isinstance(store, ManyFiles) else ()
+    files = unreadable_files(store)
     if flaws:
         hints.insert(0, _verifying(commands))
     hints = hints or _quiet_hints(states, in_doubt, len(files), commands)

@@ -8,6 +8,7 @@ from nottwice.guard.ledger import Ledger
 from nottwice.model.data.records import frozen_record
 from nottwice.model.run import Life
 from nottwice.store.interface import Store
+from nottwice.views.people.reviews import unreadable_files
 from nottwice.views.shape import Timestamp
 
 
@@ -32,7 +33,8 @@ def feel(ledger: Ledger, run_id: str | None = None) -> Pulse:
             (one.presence_id, one.state(Life.NOT_PROVEN, now=now).value)
             for one in store.workers(now=now)
         ]
-        mark = f"{tally.open_reviews} {tally.decided_reviews} {seen} {workers}"
+        lost = len(unreadable_files(store))
+        mark = f"{tally.open_reviews} {tally.decided_reviews} {seen} {workers} {lost}"
     else:
         mark = _mark_of_run(store, run_id)
     return Pulse(at=Timestamp(now), open=tally.open_reviews, mark=mark)

@@ -24,7 +24,7 @@ from nottwice.views.commands import CommandLine, ListCommand
 from nottwice.views.ledger.holders import count_alive
 from nottwice.views.ledger.workers import counts_of, states_of
 from nottwice.views.people.choices import blocks_text
-from nottwice.views.people.reviews import ReviewView, review_view
+from nottwice.views.people.reviews import ReviewView, review_view, unreadable_files
 from nottwice.views.run.resuming import who_resumes
 from nottwice.views.runs import INTERRUPTED, Holders, RunView, list_runs, run_view
 from nottwice.views.shape import LEDGER
@@ -102,6 +102,9 @@ class Inbox:
         tuple[LeftRun, ...], f"up to {MOST_LEFT} interrupted runs, last changed first; see left run"
     ]
     left_more: Annotated[bool, "whether there are more interrupted runs"]
+    unreadable: Annotated[
+        tuple[str, ...], "what is wrong with each file that cannot be read: its reviews are missing"
+    ]
     tools: tuple[str, ...]
     """The tools of what is open, for a filter."""
     oldest_seconds: Annotated[float | None, "how long the oldest has waited, or null"]
@@ -142,6 +145,7 @@ def read_inbox(
         omitted=max(0, len(fitting) - MOST_ROWS),
         left=tuple(_left(ledger, run, commands or CommandLine()) for run in left[:MOST_LEFT]),
         left_more=len(left) > MOST_LEFT,
+        unreadable=unreadable_files(store),
         tools=tuple(sorted({one.identity.tool_name for one in undecided} - {""})),
         oldest_seconds=max((now - review.opened_at for review in undecided), default=None),
         alive=None if undecided else count_alive(store),

@@ -44,6 +44,7 @@ class LedgerCounts:
     decided: Annotated[int, "how many are decided and not used yet"]
     oldest_seconds: Annotated[float | None, "how long its oldest open review has waited, or null"]
     left: Annotated[int, f"how many runs in it are interrupted, up to {MOST_LEFT}"]
+    unreadable: Annotated[tuple[str, ...], "what is wrong with each file of it that is not read"]
     error: Annotated[str | None, "why it could not be read, or null"]
 
 
@@ -154,6 +155,7 @@ def _counts(name: str, ledger: Ledger, found: Inbox | NottwiceError) -> LedgerCo
             decided=0,
             oldest_seconds=None,
             left=0,
+            unreadable=(),
             error=str(found),
         )
     return LedgerCounts(
@@ -164,6 +166,7 @@ def _counts(name: str, ledger: Ledger, found: Inbox | NottwiceError) -> LedgerCo
         decided=found.decided_total,
         oldest_seconds=found.oldest_seconds,
         left=len(found.left),
+        unreadable=found.unreadable,
         error=None,
     )
 

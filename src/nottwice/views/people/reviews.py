@@ -22,7 +22,7 @@ from nottwice.model.data.records import frozen_record
 from nottwice.model.review import Decision, Review, ReviewKind, ReviewStatus, Verb, danger_of
 from nottwice.model.run import Life
 from nottwice.reviews.queue import Case, find_case, find_review, needs_reason
-from nottwice.store.interface import Store
+from nottwice.store.interface import ManyFiles, Store
 from nottwice.views.run.calls import CallView, ResultView, call_view, evidence_view, result_view
 from nottwice.views.run.calls import EvidenceView as EvidenceView
 from nottwice.views.runs import Holders
@@ -112,6 +112,9 @@ class ReviewList:
         tuple[ReviewView, ...], "the reviews, the most dangerous first, then the oldest; see review"
     ]
     open: Annotated[int, "how many of them are undecided"]
+    unreadable: Annotated[
+        tuple[str, ...], "what is wrong with each file that cannot be read: its reviews are missing"
+    ]
     now: float
 
 
@@ -173,8 +176,14 @@ def list_reviews(
         ledger=ledger.location,
         reviews=reviews,
         open=sum(review.is_open for review in reviews),
+        unreadable=unreadable_files(store),
         now=ledger.clock.now(),
     )
+
+
+def unreadable_files(store: Store) -> tuple[str, ...]:
+    """What is wrong with each file of a ledger that cannot be read. No list shows what is in it."""
+    return tuple(store.unreadable()) if isinstance(store, ManyFiles) else ()
 
 
 def look_at(ledger: Ledger, review_id: str, *, result_type: str | None = None) -> CaseView:

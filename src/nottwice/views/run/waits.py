@@ -1,18 +1,20 @@
 """What does a run wait for, in words, and which command ends that?
 
 A run that waits for a child waits for what the child waits for. A person can act on the latter, so
-both are listed.
+both are listed. A child that cannot be read hides nothing else of its parent (P410).
 """
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Iterator
+from functools import partial
 from typing import assert_never
 
 from nottwice.model.data.records import frozen_record
 from nottwice.model.review import ReviewStatus
 from nottwice.model.run import RunRecord, RunStatus, Wait, WaitKind
+from nottwice.reviews.queue import believed
 from nottwice.store.interface import Store
 from nottwice.views.commands import CommandLine
 from nottwice.views.people.reviews import subject_text
@@ -74,14 +76,21 @@ def _reasons(
         return
     for wait in run.waits:
         text, command = _explain(store, run, wait, commands)
-        inner: list[Reason] = []
+        inner: list[Reason] | None = []
         if wait.kind is WaitKind.CHILD and depth < MOST_DEPTH:
-            child = store.load_run(wait.subject)
-            if child is not None:
-                inner = list(_reasons(store, child, commands, depth=depth + 1))
+            in_child = partial(_of_child, store, wait.subject, commands, depth=depth + 1)
+            inner = believed(in_child, None)
+        if inner is None:
+            text += ", which cannot be read or trusted"
+            inner = []
         # A person can act on what the child waits for.
         yield Reason(run.workflow_id, wait.kind, text, None if inner else command)
         yield from inner
+
+
+def _of_child(store: Store, child_id: str, commands: CommandLine, *, depth: int) -> list[Reason]:
+    child = store.load_run(child_id)
+    return [] if child is None else list(_reasons(store, child, commands, depth=depth))
 
 
 def _explain(
