@@ -156,6 +156,8 @@ def test_an_interrupt_anywhere_leaves_the_ledger_and_the_run_usable(
     points = 0
     # How long the end of a block waits for calls in flight. None is, so it must not wait at all.
     monkeypatch.setattr("nottwice.guard.run.DRAIN_SECONDS", 0.1)
+    waited: list[object] = []
+    monkeypatch.setattr("nottwice.guard.run.wait", lambda *calls, **_: waited.append(calls))
     # Python 3.12 looks whether any frame wants opcodes only when tracing is switched on.
     sys._getframe().f_trace_opcodes = True
     while True:
@@ -184,5 +186,6 @@ def test_an_interrupt_anywhere_leaves_the_ledger_and_the_run_usable(
         except nt.RunBusy as busy:
             pytest.fail(f"{busy} after {striking.at}")
         assert len(sent) <= 1, striking.at
+        assert not waited, striking.at
         points += 1
     assert points > 10
