@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -38,6 +40,18 @@ def test_every_mutant_still_fits_the_tree(mutant: Mutant) -> None:
     text = (ROOT / mutant.path).read_text(encoding="utf-8")
     if mutant.file.endswith(".py"):
         compile(mutant.applied(text), mutant.path, "exec")
+
+
+def test_no_mutant_fails_only_because_it_uses_a_name_that_is_not_there(tmp_path: Path) -> None:
+    broken = [one for one in mutants.MUTANTS if one.file.endswith(".py")]
+    for number, mutant in enumerate(broken):
+        text = (ROOT / mutant.path).read_text(encoding="utf-8")
+        (tmp_path / f"mutant_{number}.py").write_text(mutant.applied(text), encoding="utf-8")
+    words = ["check", "--isolated", "--quiet", "--select", "F821", "--output-format", "concise"]
+    checked = subprocess.run(
+        [sys.executable, "-m", "ruff", *words, str(tmp_path)], capture_output=True, text=True
+    )
+    assert (checked.returncode, checked.stdout) == (0, "")
 
 
 def test_there_are_enough_in_every_room_and_no_name_is_used_twice() -> None:
