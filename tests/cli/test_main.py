@@ -203,6 +203,17 @@ def test_the_version_is_shown_without_importing_any_command(killed: Workplace) -
     assert not found & {"nottwice.guard.ledger", "pydantic", "rich", "asyncio"}
 
 
+def test_a_mistyped_command_is_refused_with_the_one_that_was_meant() -> None:
+    refused = CliRunner().invoke(main, ["decid", "1a2b"])
+    assert refused.exit_code == 2
+    assert "Error: No such command 'decid'. Did you mean 'decide'?\n" in refused.stderr
+    other = CliRunner().invoke(main, ["approve"])
+    assert other.exit_code == 2
+    assert "Error: No such command 'approve'.\n" in other.stderr
+    option = CliRunner().invoke(main, ["--decide"])
+    assert "No such option" in option.stderr
+
+
 def test_help_lists_every_command_without_importing_one() -> None:
     source = (
         "import sys; from nottwice.cli.main import main; main(['--help'], standalone_mode=False); "

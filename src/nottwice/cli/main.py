@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import difflib
 import errno
 import importlib
 import importlib.util
@@ -76,6 +77,16 @@ class Program(click.Group):
         command: click.Command = getattr(importlib.import_module(row.module), row.attribute)
         command.short_help = row.summary
         return command
+
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        # click proposes commands that are loaded, and these are not.
+        if not context.resilient_parsing and args[0] not in self.list_commands(context):
+            close = difflib.get_close_matches(args[0], self.list_commands(context), n=1)
+            meant = f" Did you mean {close[0]!r}?" if close else ""
+            raise click.UsageError(f"No such command {args[0]!r}.{meant}", context)
+        return super().resolve_command(context, args)
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         rows = [(name, row.summary) for name, row in COMMANDS.items()]

@@ -84,7 +84,7 @@ class Verdict:
         seen = _effects_text(self.effects)
         said.append(f"  without a crash it {self.ending}, and the world {seen}")
         said.append(f"  checked after every crash and every resume: {len(INVARIANTS)} invariants")
-        said.append(f"  made again after a crash: {self._repeated_text()}")
+        said.append(f"  calls repeated after a crash: {self._repeated_text()}")
         if self.varies:
             said.append("  its points come in a different order every time, as with threads")
         for failure in self.failures:
@@ -92,7 +92,7 @@ class Verdict:
         return said
 
     def _repeated_text(self) -> str:
-        text = f"at most {self.repeated} calls"
+        text = f"at most {self.repeated}"
         if self.repeated_waiting:
             text += f", and {self.repeated_waiting} of pure tools whose results waited for a commit"
         return text
