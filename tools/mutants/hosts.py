@@ -60,7 +60,7 @@ HOSTS: tuple[Mutant, ...] = (
     Mutant(
         name="a host that stops leaves its calls behind",
         file="guard/once.py",
-        old="        await lazy.asyncio.wait(mine)\n",
+        old="        await asyncio.wait(mine)\n",
         new="        return\n",
         tests=(f"{_ONCE}::test_a_host_can_wait_for_the_calls_whose_callers_were_cancelled",),
         why="Each deploy of a Temporal worker would ask a person about its async tools in flight.",

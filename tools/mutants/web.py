@@ -256,8 +256,8 @@ _LISTS: tuple[Mutant, ...] = (
     Mutant(
         name="a changed row hides every review",
         file="views/people/reviews.py",
-        old="    except LedgerCorrupt:\n        return replace(",
-        new="    except NotImplementedError:\n        return replace(",
+        old="    except LedgerCorrupt:\n        return _not",
+        new="    except NotImplementedError:\n        return _not",
         tests=("tests/web/test_stores.py::test_a_changed_row_hides_no_other_review",),
         why="One forged row would hide every doubt from the person on call.",
     ),
