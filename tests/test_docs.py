@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -130,6 +131,16 @@ def test_the_code_on_the_page_runs(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_page(path, PAGES[path], tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("path", ["README.md", "docs/guides/graphs.md"])
+def test_what_a_reader_sees_can_be_started_twice(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """These pages say that the same program resumes a run, so a reader starts it again."""
+    seen = re.sub(r"<!--.*?-->", "", PAGES[path], flags=re.DOTALL)
+    for _ in range(2):
+        assert run_page(path, seen, tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("path", sorted(PAGES))
