@@ -218,6 +218,20 @@ def test_a_page_whose_server_is_gone_says_so_and_records_nothing(
     assert page.get_by_label("It did not happen").is_checked()
 
 
+def test_a_page_whose_ledger_cannot_be_read_says_why(
+    open_page: Any, server: Server, workplace: Workplace
+) -> None:
+    page = open_page()
+    page.get_by_text("● live").wait_for()
+    with closing(sqlite3.connect(workplace.store)) as other:
+        other.execute("ALTER TABLE nottwice_runs RENAME TO gone")
+        page.get_by_text("no such table: nottwice_runs").wait_for(timeout=30_000)
+        assert "This page is stale" in str(page.locator("#stale").text_content())
+        other.execute("ALTER TABLE gone RENAME TO nottwice_runs")
+    page.get_by_text("● live").wait_for(timeout=30_000)
+    assert page.locator("#stale-why").text_content() == ""
+
+
 def test_a_server_that_is_killed_before_it_recorded_a_decision_leaves_none(
     open_page: Any, server: Server, workplace: Workplace
 ) -> None:

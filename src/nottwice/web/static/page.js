@@ -1,13 +1,11 @@
 // Live updates, keys, and the stale banner. Every decision works without this file.
 "use strict";
 (() => {
-  const STALE_SECONDS = 10;
-  const HIDDEN_SECONDS = 30;
+  const [STALE_SECONDS, HIDDEN_SECONDS] = [10, 30];
   const body = document.body;
-  const liveness = document.getElementById("liveness");
   const asof = document.querySelector("#asof time");
-  const stale = document.getElementById("stale");
-  const fresh = document.getElementById("fresh");
+  const [liveness, stale, why, fresh] = ["liveness", "stale", "stale-why", "fresh"].map((id) =>
+    document.getElementById(id));
   const refresh = body.dataset.refresh; // "announce" or "replace"
   let lastBeat = performance.now();
   let source = null;
@@ -70,6 +68,7 @@
     lastBeat = performance.now();
     if (document.hidden) source.close();
     if (stale.hidden === false) setStale(false);
+    why.textContent = "";
     say("live");
     asof.dateTime = pulse.at;
     showTimes();
@@ -88,6 +87,7 @@
     source?.close();
     const opened = (source = new EventSource(body.dataset.live));
     opened.addEventListener("beat", onBeat);
+    opened.addEventListener("trouble", (event) => (why.textContent = JSON.parse(event.data).message));
     opened.onerror = () => {
       if (!body.classList.contains("is-stale")) say("reconnecting");
       // A browser gives up when the server answers with an error. It may come back.
