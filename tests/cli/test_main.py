@@ -121,8 +121,8 @@ def test_an_error_is_a_json_document_for_those_who_read_json(killed: Workplace) 
 
 def test_a_command_in_an_error_text_is_completed_with_the_ledger(killed: Workplace) -> None:
     result = killed.cli("decide", "nothing")
-    assert "List them with: nottwice reviews" in result.stderr
-    assert f"--store {killed.store}" in result.stderr
+    assert f"List them with: nottwice reviews --store {killed.store}\n" in result.stderr
+    assert "Add the ledger" not in result.stderr
 
 
 def test_a_command_that_needs_no_ledger_is_not_completed_with_one(

@@ -32,6 +32,8 @@ from nottwice.errors import NoLedger, NottwiceError, RunBusy
 
 _WITHOUT_A_LEDGER = {"key", "demo"}
 """Commands that an error may propose and that take no --store."""
+_LAST_COMMAND = re.compile(r": nottwice [a-z]+( [\w-]+)*$")
+"""A command at the end of an error, to which words can be added."""
 _PYTHON_ARGUMENT = re.compile(r"with \w+=\.\.\.")
 
 _EPILOG = """\b
@@ -150,13 +152,17 @@ def _discard_unread_output() -> None:
 def _report(error: Exception, settings: Settings) -> None:
     """Say what went wrong: to people on stderr, to scripts as the JSON document."""
     text = _busy_text(error, settings) if isinstance(error, RunBusy) else str(error)
+    named = re.findall(r"nottwice ([a-z]+)", text)
+    needs_ledger = set(named) & COMMANDS.keys() - _WITHOUT_A_LEDGER
+    is_incomplete = settings.store is not None and needs_ledger and "--store" not in text
+    is_last = len(named) == 1 and _LAST_COMMAND.search(text) is not None
+    if is_incomplete and is_last:
+        text += settings.commands().store_words()
     show_error(text)
     if isinstance(error, NoLedger) and settings.store is None:
         show_note("Your program creates one when it first opens a run. See: nottwice demo")
-    named = set(re.findall(r"nottwice ([a-z]+)", text)) & COMMANDS.keys() - _WITHOUT_A_LEDGER
-    if settings.store is not None and named and "--store" not in text:
-        store = settings.commands().store_words()
-        show_note(f"Add the ledger to that command:{store}")
+    if is_incomplete and not is_last:
+        show_note(f"Add the ledger to that command:{settings.commands().store_words()}")
     if settings.as_json:
         show_json({"error": {"type": type(error).__name__, "message": text}})
 
