@@ -93,7 +93,7 @@ def test_a_run_of_one_call_keeps_the_context_of_each_opening(
 def test_a_trace_that_cannot_be_stored_does_not_stop_a_run(
     tmp_path: Path, telemetry: Telemetry
 ) -> None:
-    """As with the roles of an older version, which may not write the trace of an opening."""
+    """As with a role that may not write the trace of an opening."""
     place = server.ledger_url(tmp_path)
     flow = nt.Graph("untraced", version="1.0.0")
 

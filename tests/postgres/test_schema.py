@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
@@ -12,11 +13,11 @@ import pytest
 import nottwice as nt
 from nottwice.errors import LedgerCorrupt, NoLedger, SchemaTooNew, StoreError
 from nottwice.model.call import CallStatus
+from nottwice.store.migrations import ADDITIVE, Script
 from nottwice.store.postgres.place import Place, read_place
 from nottwice.store.postgres.schema import bring_forward, known_scripts, version_of
 from nottwice.store.postgres.statements import SQL
 from nottwice.store.postgres.store import PostgresStore
-from nottwice.store.sqlite.schema import Script
 from tests.nursery import starting
 from tests.postgres import server
 from tests.store.samples import (
@@ -128,6 +129,36 @@ def test_what_is_new_is_applied_once_and_all_or_nothing(
     for _ in range(2):
         bring_forward(connection, place, scripts=[*scripts, good])
     assert version_of(connection, place, newest=99) == good.number
+
+
+def test_a_ledger_goes_forward_once_and_keeps_what_it_holds(
+    place: Place, connection: psycopg.Connection, tmp_path: Path
+) -> None:
+    store = PostgresStore(server.ledger_url(tmp_path), now=NOW)
+    store.commit(note(1))
+    store.close()
+    newest = known_scripts()[-1].number
+    colour = "ALTER TABLE nottwice.runs ADD COLUMN colour text NOT NULL DEFAULT 'red'"
+    scripts = (
+        *known_scripts(),
+        Script(newest + 1, colour),
+        Script(newest + 2, f"{ADDITIVE}\nCREATE TABLE nottwice.colours (name text)"),
+    )
+
+    def open_newer(_: int) -> None:
+        with server.connected() as own:
+            bring_forward(own, place, scripts=scripts)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(open_newer, range(4))) == [None] * 4
+    versions = f"SELECT version, needs FROM {place.schema}.schema_version ORDER BY version"
+    found = connection.execute(versions.encode()).fetchall()
+    assert found[-2:] == [(newest + 1, newest + 1), (newest + 2, newest + 1)]
+    assert [version for version, _ in found] == [script.number for script in scripts]
+    kept = connection.execute(f"SELECT why FROM {place.schema}.audit".encode()).fetchall()
+    assert kept == [("note 1",)]
+    with pytest.raises(SchemaTooNew, match=f"which code for schema {newest + 1} or later can use"):
+        PostgresStore(server.ledger_url(tmp_path), now=NOW)
 
 
 def test_two_ledgers_of_one_database_know_nothing_of_each_other(tmp_path: Path) -> None:

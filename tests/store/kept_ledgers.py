@@ -1,9 +1,9 @@
 """A ledger of every schema, kept as SQL, and the agent that wrote it.
 
-``python -m tests.store.kept_ledgers 2`` writes the ledger of a new schema, once, when its script is
-finished. It has a run that is done, a run that waits for a person, a run whose process died in the
-middle of an effect, and a graph that waits for an answer. A ledger of a released schema is never
-written again, because it stands for the files that users have.
+``python -m tests.store.kept_ledgers`` writes the ledger of the newest schema, once, when its script
+is finished. It has a run that is done, a run that waits for a person, a run whose process died in
+the middle of an effect, and a graph that waits for an answer. A ledger of a released schema is
+never written again, because it stands for the files that users have.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import nottwice as nt
 from nottwice.guard.upkeep import preview
 from nottwice.store.sqlite import schema
 from nottwice.store.sqlite import store as sqlite_store
-from nottwice.store.sqlite.schema import APPLICATION_ID, known_scripts, statements_of
+from nottwice.store.sqlite.schema import APPLICATION_ID, known_scripts
 
 FOLDER = Path(__file__).parent / "schemas"
 NEWEST = known_scripts()[-1].number
@@ -86,8 +86,8 @@ def mail_last(state: dict[str, object]) -> dict[str, object]:
     return {"told": mail(to=str(state["size"]))}
 
 
-def make(number: int, path: Path) -> str:
-    """The SQL of a ledger of schema ``number``, left behind by processes that died."""
+def make(path: Path) -> str:
+    """The SQL of a ledger, left behind by processes that died."""
     store = str(path)
     agent("done", "ann", store)
     for run_id, to in (("waiting", "bob"), ("in doubt", "cy")):
@@ -95,7 +95,7 @@ def make(number: int, path: Path) -> str:
     with contextlib.suppress(nt.RunBlocked):
         agent("waiting", "bob", store)
     graph.run("graph", {}, store=store)
-    return _dump(path, number)
+    return _dump(path)
 
 
 def _die_in(run_id: str, to: str, store: str) -> None:
@@ -108,31 +108,28 @@ def _die_in(run_id: str, to: str, store: str) -> None:
     assert os.waitstatus_to_exitcode(status) == 9
 
 
-def _dump(path: Path, number: int) -> str:
-    """What the ledger holds, in the tables of that schema; processes of a machine of long ago."""
-    with contextlib.closing(sqlite3.connect(":memory:")) as older:
-        for script in known_scripts()[:number]:
-            for statement in statements_of(script.sql):
-                older.execute(statement)
-        with contextlib.closing(sqlite3.connect(path)) as newer:
-            for (table,) in older.execute("SELECT name FROM sqlite_schema WHERE type = 'table'"):
-                columns = [row[1] for row in older.execute(f"PRAGMA table_info({table})")]
-                names, marks = ", ".join(columns), ", ".join("?" * len(columns))
-                for row in newer.execute(f"SELECT {names} FROM {table}"):
-                    older.execute(f"INSERT INTO {table} VALUES ({marks})", row)
-        older.execute(
+def _dump(path: Path) -> str:
+    """What the ledger holds, as if its processes had been on a machine of long ago."""
+    with (
+        contextlib.closing(sqlite3.connect(path)) as ledger,
+        contextlib.closing(sqlite3.connect(":memory:")) as copy,
+    ):
+        ledger.backup(copy)
+        copy.execute(
             "UPDATE nottwice_holders SET host = 'long-ago', machine_id = 'long-ago',"
             " boot_id = 'long-ago', pid_namespace = 'long-ago', pid = 1, pid_started = '1'"
         )
-        older.commit()
-        marks = f"PRAGMA application_id = {APPLICATION_ID};\nPRAGMA user_version = {number};"
-        return "\n".join([*older.iterdump(), marks, ""])
+        copy.commit()
+        marks = f"PRAGMA application_id = {APPLICATION_ID};\nPRAGMA user_version = {NEWEST};"
+        return "\n".join([*copy.iterdump(), marks, ""])
 
 
-def become_a_nottwice_to_come(patch: pytest.MonkeyPatch) -> None:
+def become_a_nottwice_to_come(
+    patch: pytest.MonkeyPatch, scripts: tuple[schema.Script, ...] = TO_COME
+) -> None:
     """Know more scripts than this nottwice, here and in processes that are forked from now on."""
     for module in (schema, sqlite_store, preview):
-        patch.setattr(module, "known_scripts", lambda: TO_COME)
+        patch.setattr(module, "known_scripts", lambda: scripts)
 
 
 def restore(number: int, path: Path) -> None:
@@ -141,11 +138,21 @@ def restore(number: int, path: Path) -> None:
         connection.executescript((FOLDER / f"{number:04}.sql").read_text(encoding="utf-8"))
 
 
+def shape(path: Path) -> tuple[int, str, list[str]]:
+    """The version of a ledger, whether it is sound, and what its tables look like."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        sound = connection.execute("PRAGMA integrity_check").fetchone()[0]
+        tables = connection.execute(
+            "SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_schema ORDER BY 1"
+        )
+        return version, sound, [row[0] for row in tables]
+
+
 def main() -> int:
-    number = int(sys.argv[1])
     with tempfile.TemporaryDirectory() as folder:
-        text = make(number, Path(folder) / "agent.db")
-    (FOLDER / f"{number:04}.sql").write_text(text, encoding="utf-8")
+        text = make(Path(folder) / "agent.db")
+    (FOLDER / f"{NEWEST:04}.sql").write_text(text, encoding="utf-8")
     return 0
 
 

@@ -65,17 +65,6 @@ def open_it(path: Path, line: int = 0) -> None:
     nt.Ledger(path).close()
 
 
-def shape(path: Path) -> tuple[int, str, list[str]]:
-    """The version of a ledger, whether it is sound, and what its tables look like."""
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        sound = connection.execute("PRAGMA integrity_check").fetchone()[0]
-        tables = connection.execute(
-            "SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_schema ORDER BY 1"
-        )
-        return version, sound, [row[0] for row in tables]
-
-
 @pytest.fixture(autouse=True)
 def a_nottwice_to_come(monkeypatch: pytest.MonkeyPatch) -> None:
     """The upgrade is that of one that knows more scripts than this one."""
@@ -93,7 +82,7 @@ def whole_shapes(tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[str
             kept.restore(OLDEST, path)
             scripts = kept.TO_COME[:number]
             sqlite_schema.bring_forward(connection, str(path), scripts=scripts)
-        shapes[number] = shape(path)[2]
+        shapes[number] = kept.shape(path)[2]
     return shapes
 
 
@@ -109,12 +98,12 @@ def test_killed_at_any_line_of_the_upgrade_it_is_of_one_version_and_continues(
             break
         assert ended == -signal.SIGKILL
         killed += 1
-        version, sound, tables = shape(path)
+        version, sound, tables = kept.shape(path)
         versions.add(version)
         assert sound == "ok"
         assert tables == whole_shapes[version], f"killed at line {line}: half of a version"
         assert in_child(lambda path=path: open_it(path)) == 0  # type: ignore[misc]
-        assert shape(path) == (KNOWN, "ok", whole_shapes[KNOWN])
+        assert kept.shape(path) == (KNOWN, "ok", whole_shapes[KNOWN])
         line += STRIDE
     assert killed > 5
     assert len(versions) > 1
@@ -144,7 +133,7 @@ def test_several_that_open_an_old_ledger_at_once_bring_it_forward_once(
     os.close(gate_in)
     ended = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
     assert ended == [0] * PROCESSES
-    assert shape(path) == (KNOWN, "ok", whole_shapes[KNOWN])
+    assert kept.shape(path) == (KNOWN, "ok", whole_shapes[KNOWN])
     assert peek(path) == KNOWN
     kept.sent.clear()
     assert kept.agent("done", "ann", str(path)) == [{"order": 3}, "mailed ann"]

@@ -471,6 +471,17 @@ ON CONFLICT DO NOTHING
         why="A result could mix old pages with new ones.",
     ),
     Mutant(
+        name="a ledger of a development version is taken for one of the first release",
+        file="store/sqlite/schema.py",
+        old='    if "tool_call_results" in tables and first != 1:\n',
+        new='    if "tool_call_results" in tables and not first:\n',
+        tests=(
+            "tests/store/sqlite/test_schema.py"
+            "::test_a_ledger_of_a_development_version_is_refused_untouched",
+        ),
+        why="It would be opened, or brought forward by scripts that do not fit its tables.",
+    ),
+    Mutant(
         name="a batch commits although the server does not sync",
         file="store/postgres/commits.py",
         old='                    if plan.synchronous_commit == "off":\n',

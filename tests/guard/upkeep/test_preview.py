@@ -12,6 +12,7 @@ import pytest
 import nottwice as nt
 from nottwice.errors import LedgerCorrupt, NoLedger, SchemaTooNew, StoreError, UsageError
 from nottwice.guard.upkeep.preview import preview_ledger as preview
+from nottwice.store.migrations import ADDITIVE, Script, needs
 from nottwice.store.sqlite.schema import known_scripts
 from tests.store import kept_ledgers as kept
 
@@ -39,6 +40,19 @@ def test_an_older_ledger_goes_forward_at_the_next_open_and_not_before(
     assert files(tmp_path) == before
     nt.Ledger(path).close()
     assert str(preview(path)).endswith(f"schema {newest}, as this nottwice writes it")
+
+
+def test_a_ledger_that_only_grows_at_the_next_open_is_said_to_stay_usable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept.restore(KNOWN, tmp_path / "agent.db")
+    more = Script(KNOWN + 1, f"{ADDITIVE}\nALTER TABLE nottwice_steps ADD COLUMN colour TEXT;\n")
+    oldest = needs(known_scripts(), KNOWN)
+    kept.become_a_nottwice_to_come(monkeypatch, (*known_scripts(), more))
+    told = (
+        f"schema {KNOWN} → {KNOWN + 1} at next open; code for schema {oldest} or later can use it"
+    )
+    assert told in str(preview(tmp_path / "agent.db"))
 
 
 def test_a_ledger_that_another_process_has_open_is_seen_as_it_is(tmp_path: Path) -> None:

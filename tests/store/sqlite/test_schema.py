@@ -23,7 +23,7 @@ from nottwice.store.sqlite.schema import (
     version_of,
 )
 from nottwice.store.sqlite.store import SqliteStore
-from tests.store.kept_ledgers import FOLDER
+from tests.store import kept_ledgers as kept
 from tests.store.samples import NOW, note, noted
 from tests.tidy.source import ROOT
 
@@ -102,16 +102,25 @@ def test_a_ledger_without_tables_is_corrupt(connection: sqlite3.Connection, vers
             judge(connection, "here")
 
 
-# The first schema as development versions wrote it.
-UNPREFIXED = (FOLDER / "0001.sql").read_text(encoding="utf-8").replace("nottwice_", "")
+# Development versions had other scripts. Their tables had no prefix at first. Later their ledgers
+# had no list of scripts, and then a list without the first one.
+DEVELOPMENT = {
+    "tables without a prefix": lambda sql: sql.replace("nottwice_", ""),
+    "no list of scripts": lambda sql: sql + "DROP TABLE nottwice_schema_version;",
+    "a list that begins later": lambda sql: (
+        sql + "UPDATE nottwice_schema_version SET version = version + 1;"
+    ),
+}
 
 
-@pytest.mark.parametrize("version", [1, 9])
+@pytest.mark.parametrize("version", [1, 2, 9])
+@pytest.mark.parametrize("what", DEVELOPMENT)
 def test_a_ledger_of_a_development_version_is_refused_untouched(
-    path: Path, connection: sqlite3.Connection, version: int
+    path: Path, connection: sqlite3.Connection, version: int, what: str
 ) -> None:
-    """P218: its tables had no prefix, and it is not taken for a fresh one."""
-    connection.executescript(UNPREFIXED)
+    """P218."""
+    sql = (kept.FOLDER / "0001.sql").read_text(encoding="utf-8")
+    connection.executescript(DEVELOPMENT[what](sql))
     connection.execute("PRAGMA user_version = " + str(version))
     before = path.read_bytes()
     with pytest.raises(StoreError, match=r"development version.*Nothing was changed.*--store"):
@@ -247,7 +256,8 @@ def test_a_step_that_fails_leaves_the_ledger_as_it_was(path: Path, newer: Path) 
             bring_forward(connection, "here", scripts=read_scripts(newer))
         assert not connection.in_transaction
         assert version_of(connection, "here") == NEWEST
-        columns = connection.execute("PRAGMA table_info(runs)").fetchall()
+        columns = connection.execute("PRAGMA table_info(nottwice_runs)").fetchall()
+        assert "status" in {column[1] for column in columns}
         assert "colour" not in {column[1] for column in columns}
     reopened = SqliteStore(path, now=NOW)
     assert noted(reopened) == [1]

@@ -79,23 +79,13 @@ def version_of(connection: psycopg.Connection, place: Place, *, newest: int | No
     row = connection.execute(in_schema(SQL["schema_version"], place.schema)).fetchone()
     assert row is not None
     version: int = row[0]
-    if version > newest:
-        needed = _needed(connection, place.schema) or version
-        migrations.check_usable(place.location, version=version, needed=needed, known=newest)
+    migrations.check_usable(place.location, version=version, needed=row[1], known=newest)
     if not version or tables < 2:
         raise LedgerCorrupt(
             f"{place.location} says that it is a ledger but has no tables. Nothing was changed. "
             "Restore it from a backup."
         )
     return version
-
-
-def _needed(connection: psycopg.Connection, schema: str) -> int:
-    """The oldest schema whose code may use a ledger; 0 if the ledger does not say."""
-    if connection.execute(SQL["has_needs"], (schema,)).fetchone() != (1,):
-        return 0
-    found = connection.execute(in_schema(SQL["needs"], schema)).fetchone()
-    return 0 if found is None else int(found[0])
 
 
 def open_schema(
@@ -147,18 +137,14 @@ def bring_forward(
         if not version:
             if not _schema_exists(connection, schema):
                 connection.execute(in_schema(SQL["create_schema"], schema))
-            connection.execute(in_schema(SQL["create_versions"], schema))
         elif version < scripts[-1].number:
             living = connection.execute(in_schema(SQL["living_holders"], schema)).fetchall()
             alive = HOLDERS.records(living)
             migrations.check_none_alive(place.location, scripts[version:], alive)
         for script in scripts[version:]:
             connection.execute(in_schema(script.sql, schema))
-            connection.execute(in_schema(SQL["add_version"], schema), (script.number,))
-        if version < scripts[-1].number and _needed(connection, schema):
-            for script in scripts[version:]:
-                needed = migrations.needs(scripts, script.number)
-                connection.execute(in_schema(SQL["set_needs"], schema), (needed, script.number))
+            needed = migrations.needs(scripts, script.number)
+            connection.execute(in_schema(SQL["add_version"], schema), (script.number, needed))
         if not _functions_are_there(connection, place):
             connection.execute(in_schema(functions_script(), schema))
         connection.execute("COMMIT")

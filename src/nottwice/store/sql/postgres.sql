@@ -497,7 +497,8 @@ SELECT count(*), count(*) FILTER (WHERE c.relname = 'schema_version')
  WHERE n.nspname = %s AND c.relkind IN ('r', 'p', 'v', 'm')
 
 -- :schema_version
-SELECT coalesce(max(version), 0) FROM nottwice.schema_version
+SELECT coalesce(max(version), 0), coalesce(max(coalesce(needs, version)), 0)
+  FROM nottwice.schema_version
 
 -- :schema_exists
 SELECT to_regnamespace(%s) IS NOT NULL
@@ -505,28 +506,11 @@ SELECT to_regnamespace(%s) IS NOT NULL
 -- :create_schema
 CREATE SCHEMA IF NOT EXISTS nottwice
 
--- :create_versions
-CREATE TABLE IF NOT EXISTS nottwice.schema_version (
-  version     integer NOT NULL PRIMARY KEY,
-  applied_at  timestamptz NOT NULL DEFAULT clock_timestamp()
-)
-
 -- :function_exists
 SELECT to_regproc(%s) IS NOT NULL
 
 -- :add_version
-INSERT INTO nottwice.schema_version (version) VALUES (%s)
-
--- A ledger of schema 8 or earlier has no such column.
--- :has_needs
-SELECT count(*) FROM information_schema.columns
- WHERE table_schema = %s AND table_name = 'schema_version' AND column_name = 'needs'
-
--- :needs
-SELECT coalesce(max(coalesce(needs, version)), 0) FROM nottwice.schema_version
-
--- :set_needs
-UPDATE nottwice.schema_version SET needs = %s WHERE version = %s
+INSERT INTO nottwice.schema_version (version, needs) VALUES (%s, %s)
 
 -- :synchronous_commit
 SELECT current_setting('synchronous_commit')

@@ -27,9 +27,8 @@ APPLICATION_ID = 0x6E6F7432
 LANGGRAPH = frozenset({"checkpoints", "writes"})
 """The tables of LangGraph's SqliteSaver. A file that has only these may become a ledger."""
 _VERSIONS = "nottwice_schema_version"
-_NEEDS = "SELECT max(version), max(needs) FROM nottwice_schema_version"
+_APPLIED_SO_FAR = "SELECT min(version), max(version), max(needs) FROM nottwice_schema_version"
 _APPLIED = "INSERT INTO nottwice_schema_version (version, needs) VALUES (?, ?)"
-_HAS_VERSIONS = "SELECT 1 FROM sqlite_schema WHERE name = 'nottwice_schema_version'"
 Alive = Callable[[Iterable[HolderRecord]], Iterable[HolderRecord]]
 """Picks the processes that are alive out of all that ever wrote to a ledger."""
 
@@ -53,11 +52,9 @@ def version_of(connection: sqlite3.Connection, location: str, *, newest: int | N
         version: int = connection.execute("PRAGMA user_version").fetchone()[0]
         found = connection.execute("SELECT DISTINCT tbl_name FROM sqlite_schema")
         tables = {name for (name,) in found} - LANGGRAPH
-        needed = version
-        if version > newest and _VERSIONS in tables:
-            newest_row, needs = connection.execute(_NEEDS).fetchone()
-            # A version that the table does not know was not written by the rule.
-            needed = needs if newest_row == version else version
+        first = last = needs = 0
+        if application == APPLICATION_ID and _VERSIONS in tables:
+            first, last, needs = connection.execute(_APPLIED_SO_FAR).fetchone()
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
@@ -68,12 +65,14 @@ def version_of(connection: sqlite3.Connection, location: str, *, newest: int | N
                 "changed. Choose another file."
             )
         return 0
-    if "tool_call_results" in tables and "nottwice_runs" not in tables:
+    if "tool_call_results" in tables and first != 1:
         raise StoreError(
             f"{location} was written by a development version of nottwice, from before its first "
-            "release, whose tables had other names. Nothing was changed. Keep the file as a "
+            "release, whose tables were different. Nothing was changed. Keep the file as a "
             "record, and give new runs another ledger: --store PATH or NOTTWICE_STORE."
         )
+    # A version that the table does not know was not written by the rule.
+    needed = needs if last == version else version
     migrations.check_usable(location, version=version, needed=needed, known=newest)
     if not version or not tables:
         raise LedgerCorrupt(
@@ -136,8 +135,7 @@ def bring_forward(
 def _apply(connection: sqlite3.Connection, script: Script, *, needs: int) -> None:
     for statement in statements_of(script.sql):
         connection.execute(statement)
-    if connection.execute(_HAS_VERSIONS).fetchone() is not None:
-        connection.execute(_APPLIED, (script.number, needs))
+    connection.execute(_APPLIED, (script.number, needs))
     # A pragma takes no parameters. Both numbers are our own.
     connection.execute("PRAGMA application_id = " + str(APPLICATION_ID))
     connection.execute("PRAGMA user_version = " + str(script.number))

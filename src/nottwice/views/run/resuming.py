@@ -1,8 +1,8 @@
 """Who continues a run? A process that holds it, a living worker that has its code, or a person.
 
 Workers say in the ledger which graphs they have the code for, also while they wait for work. A
-process that is no worker, or a worker of an older nottwice, is known only by the runs of the same
-graph that it has held. Promise kept here: P325.
+process that is no worker is known only by the runs of the same graph that it has held. Promise kept
+here: P325.
 """
 
 from __future__ import annotations
