@@ -150,3 +150,10 @@ def test_an_idle_worker_is_alive_on_the_page_and_silent_when_it_stops_to_say_so(
         assert "31 s ago" in shown
         worker.leave()
         assert "No worker is on record." in visit.text("/ledger")
+
+
+def test_what_a_killed_process_could_not_count_is_not_called_zero(visit: Visit) -> None:
+    page = visit.get("/behind?figure=killed&since=24h").text
+    assert page.count('<td data-label="From receipts">not counted</td>') == 3
+    assert page.count('<td data-label="Duplicates prevented">not counted</td>') == 3
+    assert "0 calls" not in page
