@@ -95,6 +95,13 @@ def test_a_changed_row_hides_no_other_review(
         assert f"nottwice audit --verify --store {place}" in run
 
 
+def test_a_command_in_an_error_is_completed_with_the_ledger(tmp_path: Path) -> None:
+    place = tmp_path / "agent.db"
+    with nt.Ledger(place) as ledger:
+        shown = Visit(ledger).text("/review/none", status=404)
+    assert f"nottwice reviews Add the ledger to that command: --store {place}" in shown
+
+
 def test_a_review_of_changed_rows_says_what_helps_and_refuses_a_form(tmp_path: Path) -> None:
     """P410."""
     place = tmp_path / "agent.db"

@@ -159,8 +159,17 @@ def _problems(
         what = {404: "Not found", 500: "Something failed"}.get(status, "Not done")
         is_tampered = isinstance(error, LedgerTampered)
         verify = render.commands.command("audit --verify") if is_tampered else ""
+        # An error does not know how this process was told of its ledger.
+        lacks_store = ": nottwice " in text and "--store" not in text and not is_tampered
         shown = render.page(
-            request, "problem.html", now=now, status=status, what=what, problem=text, verify=verify
+            request,
+            "problem.html",
+            now=now,
+            status=status,
+            what=what,
+            problem=text,
+            verify=verify,
+            lacks_store=lacks_store and bool(render.commands.store_words()),
         )
         # Starlette answers what no handler expects outside of our checks.
         shown.headers.update(HEADERS)
