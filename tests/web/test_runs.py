@@ -14,7 +14,9 @@ from click.testing import CliRunner
 import nottwice as nt
 from nottwice.cli.main import main
 from nottwice.guard.ledger import Ledger
+from nottwice.guard.upkeep.retention import remove_expired
 from tests.cli.workplace import Workplace
+from tests.fakes import FakeClock
 from tests.web.visiting import Visit, words
 
 
@@ -141,3 +143,21 @@ def test_the_label_of_a_late_opening_stays_inside_the_picture(workplace: Workpla
     assert all(re.search(r"opening \d+, \d\d:\d\d:\d\d UTC: ", said) for _, said in labels)
     # The letters of the picture are 7.2 wide.
     assert all(float(left) + 7.2 * len(html.unescape(said)) <= 1000 for left, said in labels)
+
+
+def test_a_removed_run_does_not_look_as_if_it_never_ran(tmp_path: Path) -> None:
+    flow, clock = nt.Graph("web-removed", version="1.0.0"), FakeClock()
+
+    @flow.node
+    def work(state: dict[str, int]) -> None:
+        nt.now()
+
+    with Ledger(tmp_path / "agent.db", clock=clock) as ledger:
+        flow.run("gone-1", {}, store=ledger)
+        visit = Visit(ledger)
+        assert "work done 1" in visit.text("/run?id=gone-1")
+        clock.advance(1000 * 86400.0)
+        assert remove_expired(ledger, unknown_tools=True).runs == 1
+        shown = visit.text("/run?id=gone-1")
+    assert "work pending" not in shown
+    assert "Its rows were removed, so what it did is no longer on record." in shown

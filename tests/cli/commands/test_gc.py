@@ -72,6 +72,9 @@ def test_a_dry_run_tells_and_a_real_one_does_it(store: str) -> None:
     assert "ticket-2" in listed.stdout
     shown = CliRunner().invoke(main, ["show", "ticket-2", "--store", store])
     assert (shown.exit_code, "removed" in shown.stdout) == (0, True)
+    # That nothing was recorded would be wrong.
+    assert "Its rows were removed, so what it did is no longer on record." in shown.stdout
+    assert f"When and why: nottwice audit ticket-2 --store {store}" in shown.stdout
 
 
 def test_the_document_says_what_went_and_what_is_left(store: str) -> None:

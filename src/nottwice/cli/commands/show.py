@@ -262,6 +262,9 @@ def _show_timeline(details: RunDetails, commands: CommandLine) -> None:
         columns = (f"when ({zone})", "status", "took", "class", "what")
         shown = [(time, *row[1:]) for time, row in zip(times, rows, strict=True)]
         show_table(columns, shown, wrap=("what",), spare=("class", "took"))
+    elif details.run.state == RunStatus.REMOVED.value:
+        show_line("Its rows were removed, so what it did is no longer on record.")
+        show_command("When and why:", commands.command("audit", details.run.run_id))
     else:
         show_line("Nothing was recorded in this run.")
 

@@ -14,7 +14,7 @@ from nottwice.guard.ledger import Ledger
 from nottwice.model import values
 from nottwice.model.call import ROOT_NODE
 from nottwice.model.data.records import frozen_record
-from nottwice.model.run import EventRecord, RunRecord
+from nottwice.model.run import EventRecord, RunRecord, RunStatus
 from nottwice.model.runs.places import shown_node
 from nottwice.model.saving.changes import Change
 from nottwice.store.interface import Store
@@ -166,11 +166,16 @@ def difference(ledger: Ledger, run_id: str, one: int, other: int) -> StateDiffer
 
 
 def nodes_of(store: Store, run: RunRecord) -> tuple[NodeView, ...]:
-    """The nodes of the graph of a run; none if it is not a run of a graph."""
+    """The nodes of the graph of a run; none if it is not a run of a graph, or if it was removed.
+
+    The visits of a removed run are gone, so its nodes would look as if they had never run.
+    """
     graph = None if run.graph_id is None else store.load_graph(run.graph_id)
     if graph is None:
         return ()
     visited = store.last_visits(run.workflow_id)
+    if run.status is RunStatus.REMOVED and not visited:
+        return ()
     found = marks(recorded_definition(graph), visited, bound=run.graph_id)
     return tuple(map(_node_view, found))
 
