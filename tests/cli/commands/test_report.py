@@ -21,7 +21,7 @@ def test_the_tool_that_cost_most_is_first(killed: Workplace) -> None:
     lines = result.stdout.splitlines()
     table = [line.split()[:3] for line in lines if line.startswith(("send_email", "refund"))]
     assert ["send_email", "3", "2"] in table
-    assert "could have answered 2 questions" in result.stdout
+    assert "send_email could have answered 2 questions" in result.stdout
     document = killed.json("report", "--since", "24h")
     assert {one["tool"]: one["doubts"] for one in document["costs"]}["refund"] == 1
 
