@@ -368,8 +368,8 @@ ENGINE: tuple[Mutant, ...] = (
     Mutant(
         name="a call that was interrupted where it ends is waited for",
         file="guard/run.py",
-        old="        session.in_flight.drop_what_was_interrupted()\n",
-        new="        pass\n",
+        old="    session.in_flight.drop_what_was_interrupted()\n",
+        new="",
         tests=(
             "tests/kill/test_interrupts.py"
             "::test_an_interrupt_anywhere_leaves_the_ledger_and_the_run_usable",
@@ -401,8 +401,8 @@ ENGINE: tuple[Mutant, ...] = (
     Mutant(
         name="a release that an interrupt kept from beginning is forgotten",
         file="engine/ownership.py",
-        old="            if not begun:\n",
-        new="            if False:\n",
+        old="        if not stop():\n",
+        new="        if False:\n",
         tests=(
             "tests/kill/test_interrupts.py"
             "::test_an_interrupt_anywhere_leaves_the_ledger_and_the_run_usable",

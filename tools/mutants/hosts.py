@@ -247,8 +247,8 @@ HOSTS: tuple[Mutant, ...] = (
     Mutant(
         name="a cancelled driver does not release its run",
         file="engine/ownership.py",
-        old="        try:\n            yield Apart(release_now())\n",
-        new="        try:\n            yield from release_now()\n",
+        old="            yield Apart(release_now())\n            return\n",
+        new="            yield from release_now()\n            return\n",
         tests=(_IS_FREE,),
         why="A caller that is cancelled while it leaves would keep the run.",
     ),

@@ -9,6 +9,7 @@ Promises kept here: P28, P175.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 from collections.abc import Mapping, Sequence
@@ -24,7 +25,14 @@ from nottwice.engine.session import Scope, Session
 from nottwice.engine.stepping import steps
 from nottwice.engine.waits import limited, stops
 from nottwice.engine.waits.cancelled import stop_if_cancelled
-from nottwice.errors import InvalidGraph, LedgerTampered, RunAborted, RunBlocked, RunWaits
+from nottwice.errors import (
+    InvalidGraph,
+    LedgerTampered,
+    OwnershipLost,
+    RunAborted,
+    RunBlocked,
+    RunWaits,
+)
 from nottwice.model import values
 from nottwice.model.call import ROOT_NODE
 from nottwice.model.data.records import frozen_record
@@ -143,6 +151,13 @@ def _conduct(session: Session, plan: GraphCode) -> Doing[Advanced]:
         bodies.run_began(session)
     try:
         return (yield from _conducted(session, plan))
+    except (Exception, GeneratorExit):
+        raise
+    except BaseException:
+        # An interrupt may have struck before the run was left (P118).
+        if not session.closed:
+            yield from _leave(session, None, None, status=RunStatus.RUNNING)
+        raise
     finally:
         if events.listeners:
             bodies.run_returned(session)
@@ -222,15 +237,17 @@ def _leave(
     status: RunStatus | None = None,
 ) -> Doing[None]:
     try:
+        session.in_flight.drop_what_was_interrupted()
         for one in session.in_flight.under_way():
             yield Join(one, DRAIN_SECONDS)
-    except GeneratorExit:
+        yield from ownership.leave(session, error, failure, status=status)
+    except (Exception, GeneratorExit):
         raise
     except BaseException:
         # It was cancelled again. The run is released when the last effect has ended.
-        yield from ownership.leave(session, error, failure, status=status)
+        with contextlib.suppress(OwnershipLost):
+            yield from ownership.leave(session, error, failure, status=status)
         raise
-    yield from ownership.leave(session, error, failure, status=status)
 
 
 class GraphRun:

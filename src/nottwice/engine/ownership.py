@@ -7,14 +7,15 @@ the old holder might wake up and fire. Promises kept here: P6, P8, P86, P126.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nottwice import lazy
 from nottwice.engine import events, said
 from nottwice.engine.asks import Apart, Doing, Pause, Read, Write
+from nottwice.engine.calls.in_flight import InFlight
 from nottwice.engine.doubts import reconcile, restored, tampered
 from nottwice.engine.driven import (
     Driving,
@@ -32,7 +33,14 @@ from nottwice.engine.plain_version import check_version
 from nottwice.engine.session import Session
 from nottwice.engine.waits import cancelled, stops
 from nottwice.engine.watch import heed_variable
-from nottwice.errors import LedgerTampered, RunAborted, RunBlocked, RunBusy, UsageError
+from nottwice.errors import (
+    LedgerTampered,
+    OwnershipLost,
+    RunAborted,
+    RunBlocked,
+    RunBusy,
+    UsageError,
+)
 from nottwice.model.call import check_id
 from nottwice.model.data.calendar import utc
 from nottwice.model.failure import Failure, was_interrupted
@@ -339,25 +347,35 @@ def leave(
 
     def release_now() -> Doing[None]:
         nonlocal begun
-        begun = True
-        return (yield from release(session, error, status=status, failure=failure))
+        if not begun:
+            begun = True
+            try:
+                yield from release(session, error, status=status, failure=failure)
+            except (Exception, GeneratorExit):
+                raise
+            except BaseException:
+                begun = False
+                raise
 
-    session.close()
-    if lazy.running_loop() is None:
+    def stop() -> list[InFlight]:
+        session.close()
         session.in_flight.drop_what_was_interrupted()
-    stragglers = session.in_flight.call_when_idle(lambda: drive(release_now(), session.host))
-    if not stragglers:
-        # A caller that is cancelled here must not keep the run (P381).
-        try:
+        return session.in_flight.call_when_idle(lambda: drive(release_now(), session.host))
+
+    try:
+        stragglers = stop()
+        if not stragglers:
+            # A caller that is cancelled here must not keep the run (P381).
             yield Apart(release_now())
-        except GeneratorExit:
-            raise
-        except BaseException:
-            # An interrupt has struck before the release began (P118).
-            if not begun:
+            return
+    except (Exception, GeneratorExit):
+        raise
+    except BaseException:
+        # An interrupt may have struck before the release was written (P118).
+        if not stop():
+            with contextlib.suppress(OwnershipLost):
                 yield Apart(release_now())
-            raise
-        return
+        raise
     names = ", ".join(one.identity.tool_name for one in stragglers)
     log.warning("run=%r is held until its last attempts have ended: %s", session.run_id, names)
     yield from session.commit()

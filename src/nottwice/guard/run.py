@@ -261,8 +261,7 @@ class Run:
 
 
 def _drain_and_leave(session: Session, error: BaseException | None) -> None:
-    if lazy.running_loop() is None:
-        session.in_flight.drop_what_was_interrupted()
+    session.in_flight.drop_what_was_interrupted()
     futures = [one.over for one in session.in_flight.under_way() if one.over is not None]
     try:
         if futures and lazy.running_loop() is None:

@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from nottwice import lazy
 from nottwice.errors import NotInRun, SelfWait
 from nottwice.model.call import Call, CallIdentity, CallRow, call_from_row
 from nottwice.model.sealing.secrets import Known
@@ -196,8 +197,11 @@ class InFlightCalls:
         """Remove the calls of this thread, which is leaving the run and so makes none (P118).
 
         Ctrl-C may have struck where a call was about to be removed, and the run would wait for it
-        forever. A body that another thread still executes keeps its call.
+        forever. A body that another thread still executes keeps its call. In an event loop, other
+        tasks of this thread may make calls.
         """
+        if lazy.running_loop() is not None:
+            return
         here = threading.get_ident()
         with self._guard:
             ended = [one for one in self._calls.values() if one.thread_id == here and not one.lives]
