@@ -247,8 +247,10 @@ HOSTS: tuple[Mutant, ...] = (
     Mutant(
         name="a cancelled driver does not release its run",
         file="engine/ownership.py",
-        old="            yield Apart(release_now())\n            return\n",
-        new="            yield from release_now()\n            return\n",
+        old="            yield Apart(release_now())\n"
+        "            return\n"
+        "    except (Exception, GeneratorExit):\n",
+        new="            yield from release_now()\n            return\n    except BaseException:\n",
         tests=(_IS_FREE,),
         why="A caller that is cancelled while it leaves would keep the run.",
     ),

@@ -9,7 +9,6 @@ Promises kept here: P28, P175.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import threading
 from collections.abc import Mapping, Sequence
@@ -28,7 +27,6 @@ from nottwice.engine.waits.cancelled import stop_if_cancelled
 from nottwice.errors import (
     InvalidGraph,
     LedgerTampered,
-    OwnershipLost,
     RunAborted,
     RunBlocked,
     RunWaits,
@@ -240,14 +238,13 @@ def _leave(
         session.in_flight.drop_what_was_interrupted()
         for one in session.in_flight.under_way():
             yield Join(one, DRAIN_SECONDS)
-        yield from ownership.leave(session, error, failure, status=status)
-    except (Exception, GeneratorExit):
+    except GeneratorExit:
         raise
     except BaseException:
         # It was cancelled again. The run is released when the last effect has ended.
-        with contextlib.suppress(OwnershipLost):
-            yield from ownership.leave(session, error, failure, status=status)
+        yield from ownership.leave(session, error, failure, status=status)
         raise
+    yield from ownership.leave(session, error, failure, status=status)
 
 
 class GraphRun:

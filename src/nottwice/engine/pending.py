@@ -109,13 +109,12 @@ class PendingWrites:
         """Return what a commit writes that begins now. Call ``over`` when the commit has ended."""
         with self._guard:
             self._under_way += 1
-            batch = PendingBatch(
+            return PendingBatch(
                 tuple(self._calls.values()),
                 tuple(self._steps.values()),
                 tuple(self._evidence),
                 tuple(self._checkpoints.values()),
             )
-        return batch
 
     def over(self) -> None:
         with self._guard:

@@ -88,9 +88,7 @@ def fit(
 def lines_of(cells: Sequence[str], fitted: Sequence[FittedColumn]) -> Iterator[list[str]]:
     """Yield the lines of one row, each with a part for every column, filled up with spaces."""
     stacks = [
-        wrap_words(cell, one.width)
-        if one.wraps
-        else [_cut(cell, one.width) if one.cuts else cell]
+        wrap_words(cell, one.width) if one.wraps else [_cut(cell, one.width) if one.cuts else cell]
         for cell, one in zip(cells, fitted, strict=True)
     ]
     for number in range(max(map(len, stacks), default=0)):
