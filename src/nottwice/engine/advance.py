@@ -24,13 +24,7 @@ from nottwice.engine.session import Scope, Session
 from nottwice.engine.stepping import steps
 from nottwice.engine.waits import limited, stops
 from nottwice.engine.waits.cancelled import stop_if_cancelled
-from nottwice.errors import (
-    InvalidGraph,
-    LedgerTampered,
-    RunAborted,
-    RunBlocked,
-    RunWaits,
-)
+from nottwice.errors import InvalidGraph, LedgerTampered, RunAborted, RunBlocked, RunWaits
 from nottwice.model import values
 from nottwice.model.call import ROOT_NODE
 from nottwice.model.data.records import frozen_record
