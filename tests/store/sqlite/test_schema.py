@@ -204,6 +204,15 @@ def test_every_key_begins_with_the_run(connection: sqlite3.Connection) -> None:
         assert columns[0][1] == "workflow_id", table
 
 
+@pytest.mark.parametrize("spoiled", [b"\xff\xfe", "two", 1.5])
+def test_a_spoiled_row_of_versions_keeps_no_ledger_from_being_read(
+    connection: sqlite3.Connection, spoiled: object
+) -> None:
+    bring_forward(connection, "here")
+    connection.execute("UPDATE nottwice_schema_version SET needs = ?", (spoiled,))
+    assert version_of(connection, "here") == known_scripts()[-1].number
+
+
 def test_a_ledger_of_the_newest_version_is_left_alone(connection: sqlite3.Connection) -> None:
     bring_forward(connection, "here")
     before = connection.total_changes

@@ -71,8 +71,8 @@ def version_of(connection: sqlite3.Connection, location: str, *, newest: int | N
             "release, whose tables were different. Nothing was changed. Keep the file as a "
             "record, and give new runs another ledger: --store PATH or NOTTWICE_STORE."
         )
-    # A version that the table does not know was not written by the rule.
-    needed = needs if last == version else version
+    # A version that the table does not know was not written by the rule, nor was another type.
+    needed = needs if last == version and isinstance(needs, int) else version
     migrations.check_usable(location, version=version, needed=needed, known=newest)
     if not version or not tables:
         raise LedgerCorrupt(
