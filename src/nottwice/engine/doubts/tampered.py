@@ -75,8 +75,9 @@ def hold(session: Session, found: LedgerTampered, *, release: bool) -> Doing[Led
     command = decide_command(wanted.review_id, session.store.location)
     audit = _audit_command(run_id)
     place = command.partition(" --store ")[2]
+    flaw = str(found).rstrip(".")
     return LedgerTampered(
-        f"Run {run_id!r} cannot be trusted: {found} Nothing was sent, and nothing in doubt was "
+        f"Run {run_id!r} cannot be trusted: {flaw}. Nothing was sent, and nothing in doubt was "
         f"settled. The run waits for a person. To see everything that does not fit: {audit} "
         f"--verify --store {place}. Then restore it from a backup, vouch for it as it is ({audit} "
         f"--adopt --why TEXT --store {place}), or decide with: {command}",
