@@ -179,7 +179,9 @@ class _Interpreter:
         connection.connect(str(self._folder / "socket"))
         line = json.dumps(order).encode() + b"\n"
         sent = socket.send_fds(connection, [line], list(files))
-        connection.sendall(line[sent:])
+        if rest := line[sent:]:
+            # Not without a rest: the program may have ended, and sending nothing would fail.
+            connection.sendall(rest)
         return connection
 
     def _end(self) -> None:
