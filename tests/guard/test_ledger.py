@@ -252,7 +252,7 @@ def test_many_ledgers_can_be_used_in_turn_without_keeping_all_open(
     folder: Path, sender: Sender
 ) -> None:
     count = ledger_module.MOST_OPEN + 4
-    with nt.run("first", store="0.db"):
+    with nt.run("first", store="0.db") as first:
         for number in range(count):
             with nt.run("r", store=f"{number}.db"):
                 sender.send(str(number))
@@ -262,6 +262,8 @@ def test_many_ledgers_can_be_used_in_turn_without_keeping_all_open(
             sender.send(str(number))
     assert sender.sent == [*map(str, range(count)), "still here"]
     assert len(ledger_module._shared) <= ledger_module.MOST_OPEN
+    # It was closed to make room, and opened again by its run.
+    first._opening.host.store.close()
 
 
 def test_a_closed_ledger_keeps_what_was_reported_durable(folder: Path, sender: Sender) -> None:

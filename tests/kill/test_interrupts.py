@@ -135,7 +135,7 @@ LOOP = ("store/shared.py", "store/soon.py", "guard/run.py")
     ("place", "do", "files", "stride"),
     [
         ("file:runs", work, LOCKS, 3),
-        ("agent.db", work, CALLS, 2),
+        ("agent.db", work, CALLS, 1),
         ("agent.db", in_loop, LOOP, 1),
         ("file:runs", in_loop, LOOP, 3),
         ("agent.db", work_with_pending_writes, LEAVING, 1),
