@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import dis
 import functools
+import gc
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -189,3 +190,5 @@ def test_an_interrupt_anywhere_leaves_the_ledger_and_the_run_usable(
         assert not waited, striking.at
         points += 1
     assert points > 10
+    # An interrupt may leave a connection that nothing names. Its warning is expected here only.
+    gc.collect()
