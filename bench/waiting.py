@@ -201,9 +201,7 @@ def main() -> None:
                 for by_group in (False, True):
                     schema = f"parted_{runs}_{'group' if by_group else 'run'}"
                     figures.append(
-                        measure(
-                            server, schema, runs, told.parts, told.claims, by_group=by_group
-                        )
+                        measure(server, schema, runs, told.parts, told.claims, by_group=by_group)
                     )
     finally:
         server.end()

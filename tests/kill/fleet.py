@@ -16,7 +16,7 @@ from typing import Any
 import nottwice as nt
 from nottwice.guard.ledger import Ledger
 from nottwice.model.review import ReviewStatus
-from nottwice.model.run import RunStatus
+from nottwice.model.run import RunRecord, RunStatus
 from tests.kill.agents import Process
 from tests.kill.programs import program
 from tests.kill.soak import EFFECTS, Work, decide
@@ -157,11 +157,19 @@ def fleet_limited(process: Process) -> None:
     process.say(overlaps=overlaps)
 
 
+def has_lost_its_workers(run: RunRecord) -> bool:
+    return run.failure is not None and run.failure.error_type == "WorkerKilled"
+
+
 @program
 def fleet_decider(process: Process) -> None:
-    """Answer, check whether it happened, and let every run continue, until all are completed."""
+    """Answer, check whether it happened, and let every run continue, until all are completed.
+
+    A run whose worker happened to be killed five times before it got further is failed: enqueue it
+    again (P312).
+    """
     work, ledger = FleetWork(process), open_ledger(process)
-    store = ledger.store
+    store, app = ledger.store, work.app(ledger)
     for run_id in run_ids(process):
         ledger.send(run_id, GO, event_id=GO)
     left = set(run_ids(process))
@@ -170,6 +178,9 @@ def fleet_decider(process: Process) -> None:
             if review.status is ReviewStatus.OPEN:
                 with contextlib.suppress(nt.errors.UsageError, nt.errors.DecisionConflict):
                     decide(work, nt.Reviews(ledger), review)
-        runs = [store.load_run(run_id) for run_id in left]
-        left -= {run.workflow_id for run in runs if run and run.status is RunStatus.COMPLETED}
+        runs = [run for run in map(store.load_run, left) if run is not None]
+        left -= {run.workflow_id for run in runs if run.status is RunStatus.COMPLETED}
+        for run in runs:
+            if any(has_lost_its_workers(one) for one in (run, *store.children(run.workflow_id))):
+                app.enqueue("soaked", run.workflow_id, {"log": []}, retry=True)
         process.clock.pause(0.02)

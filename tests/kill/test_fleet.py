@@ -37,7 +37,7 @@ FEWEST_KILLS = 2
 FINISH_SECONDS = 120.0
 STATUSES = "SELECT status, COUNT(*) FROM nottwice_runs WHERE parent_id IS NULL GROUP BY status"
 LEFT = (
-    "SELECT workflow_id, status, holder_id, waits_json FROM nottwice_runs"
+    "SELECT workflow_id, status, holder_id, waits_json, failure_json FROM nottwice_runs"
     " WHERE status <> 'completed'"
 )
 DOUBTS = "SELECT COUNT(*) FROM tool_call_results WHERE status IN ('PENDING', 'UNKNOWN')"

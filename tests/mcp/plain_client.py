@@ -1,6 +1,6 @@
 """A client of MCP on stdio that starts real servers.
 
-    python -m tests.mcp.plain_client FOLDER FD      makes one call, then waits to be killed
+python -m tests.mcp.plain_client FOLDER FD      makes one call, then waits to be killed
 """
 
 from __future__ import annotations

@@ -48,9 +48,7 @@ def test_a_span_of_the_framework_gets_the_attributes(
     assert len(telemetry.spans()) == 4
 
 
-def test_a_span_about_something_else_is_the_parent(
-    ledger: nt.Ledger, telemetry: Telemetry
-) -> None:
+def test_a_span_about_something_else_is_the_parent(ledger: nt.Ledger, telemetry: Telemetry) -> None:
     with ledger.run("r"):
         with telemetry.tracer.start_as_current_span("execute_tool other"):
             mail("ann")

@@ -111,6 +111,6 @@ def test_all_rows_of_a_group_are_in_one_partition_where_one_run_is_looked_for(ur
                 filled.add(table)
         assert {"runs", "tool_call_results", "openings", "outbox"} <= filled
         plan = connection.execute(
-            f'EXPLAIN SELECT 1 FROM "{schema}".runs WHERE workflow_id = \'shop/order-5/doubt\''
+            f"EXPLAIN SELECT 1 FROM \"{schema}\".runs WHERE workflow_id = 'shop/order-5/doubt'"
         ).fetchall()
         assert sum(" on runs_" in line for (line,) in plan) == 1

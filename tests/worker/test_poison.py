@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -108,6 +109,22 @@ def test_a_run_that_gets_further_between_kills_is_never_failed(
     host.data.checkpoints[("a", 1)] = replace(checkpoint(1, 1), workflow_id="a", created_at=later)
     host.clock.advance(5)
     assert chosen(choice) == ["a"]
+
+
+def test_a_run_whose_child_gets_further_between_kills_is_never_failed(
+    host: Host, ledger: Ledger, dead: str
+) -> None:
+    choice = enqueue(ledger, "a")
+    killed(host, "a", poison.MOST_KILLS, dead=dead, at=ledger.clock.now())
+    later = ledger.clock.now() + 1
+    for parent, child in itertools.pairwise(("a", "a.child", "a.grandchild")):
+        spawned = replace(host.data.runs["a"], workflow_id=child, parent_id=parent)
+        host.data.runs[child] = spawned
+    moved = replace(checkpoint(1, 1), workflow_id="a.grandchild", created_at=later)
+    host.data.checkpoints[("a.grandchild", 1)] = moved
+    host.clock.advance(5)
+    assert "a" in chosen(choice)
+    assert host.data.runs["a"].status is RunStatus.RUNNING
 
 
 def test_a_run_that_another_process_has_just_taken_is_not_failed(

@@ -40,10 +40,11 @@ def kills_of(store: Store, run: RunRecord) -> int:
 
 
 def _last_progress(store: Store, run_id: str) -> float:
-    """When a call, a step or a checkpoint of a run was last new."""
+    """When a call, a step or a checkpoint of a run, or of one that it spawned, was last new."""
     moments = [row.created_at for row in store.last_calls(run_id, limit=1)]
     moments += [saved.created_at for saved in store.checkpoints(run_id)[-1:]]
     moments += [visit.step.started_at for visit in store.last_visits(run_id)]
+    moments += [_last_progress(store, child.workflow_id) for child in store.children(run_id)]
     return max(moments, default=0.0)
 
 

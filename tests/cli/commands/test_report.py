@@ -38,7 +38,7 @@ def test_runs_that_cannot_be_trusted_are_told_with_a_command_that_works(
     monkeypatch.setenv("NOTTWICE_KEY", bytes(range(32)).hex())
     place = Workplace(tmp_path)
     with nt.Ledger(place.store) as ledger, ledger.run("ticket-7"):
-        nt.now(label='begin')
+        nt.now(label="begin")
     with closing(sqlite3.connect(place.store)) as other:
         other.execute("UPDATE tool_call_results SET trace_id = 'changed'")
         other.commit()

@@ -35,9 +35,7 @@ def settled_in(host: Host, tool: Any) -> list[str]:
         stop()
 
 
-@pytest.mark.parametrize(
-    ("verb", "result"), [(Verb.HAPPENED, "sent"), (Verb.DID_NOT_HAPPEN, None)]
-)
+@pytest.mark.parametrize(("verb", "result"), [(Verb.HAPPENED, "sent"), (Verb.DID_NOT_HAPPEN, None)])
 def test_a_person_settles_it(verb: Verb, result: str | None, host: Host) -> None:
     answers: list[Any] = [OSError("the connection broke"), "sent"]
 

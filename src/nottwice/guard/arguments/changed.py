@@ -37,9 +37,7 @@ Kwargs = Mapping[str, Any]
 class ChangeWatch:
     """Watches the live calls of one tool, until it has warned once."""
 
-    def __init__(
-        self, signature: Signature, *, tool: str, function: Callable[..., Any]
-    ) -> None:
+    def __init__(self, signature: Signature, *, tool: str, function: Callable[..., Any]) -> None:
         self._signature = signature
         self._function = function
         self._tool = tool

@@ -95,9 +95,7 @@ class Exchange:
         async with self._lock:
             if self.is_over:
                 return False
-            return await self._say(
-                {"type": "http.response.body", "body": part, "more_body": True}
-            )
+            return await self._say({"type": "http.response.body", "body": part, "more_body": True})
 
     async def end(self) -> None:
         """End a stream."""
