@@ -7,6 +7,7 @@ does everything that reads: the command line, a resume, a decision, a copy.
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import sqlite3
 import tempfile
@@ -32,6 +33,8 @@ CELLS: list[Any] = [
     2**63 - 1,
     -(2**63),
     1e308,
+    math.inf,
+    -math.inf,
     0.5,
     "a\0b",
     "x@1.0.9999999999",
@@ -41,6 +44,9 @@ READING = [
     "",
     "runs",
     "runs --by-version",
+    "runs --ready",
+    "workers",
+    "report",
     "show guard --all",
     "show guard --all --json",
     "show flow",
@@ -226,10 +232,15 @@ def test_a_changed_cell_is_a_typed_error_or_does_no_harm(
         ("nottwice_reviews", "decision_json", None),
         ("tool_call_results", "status", "DONE"),
         ("tool_call_results", "status", "FAILED"),
+        ("nottwice_runs", "created_at", math.inf),
+        ("nottwice_runs", "ready_at", -math.inf),
+        ("nottwice_runs", "graph_id", b"\xff\xfe"),
+        ("nottwice_openings", "usd", -math.inf),
+        ("tool_call_results", "window_seconds", math.inf),
     ],
 )
-def test_a_record_that_lacks_what_it_must_have_is_a_typed_error(
-    database: Path, tmp_path: Path, table: str, column: str, value: str | None
+def test_a_record_that_no_process_wrote_is_a_typed_error(
+    database: Path, tmp_path: Path, table: str, column: str, value: Any
 ) -> None:
     path = tmp_path / "a.db"
     shutil.copy(database, path)

@@ -438,6 +438,17 @@ ON CONFLICT DO NOTHING
         why="An old log would be written over what others have committed since.",
     ),
     Mutant(
+        name="garbage collection may reach a connection before its slot",
+        file="store/sqlite/connections.py",
+        old="            slot.kept_open.add(slot.connection)\n",
+        new="",
+        tests=(
+            "tests/store/sqlite/test_connections.py"
+            "::test_garbage_collection_does_not_reach_a_connection_before_its_slot",
+        ),
+        why="The slot decides whether a connection may be closed; and Python 3.13 would warn.",
+    ),
+    Mutant(
         name="a process that closes a ledger believes that it is the last one",
         file="store/sqlite/locks.py",
         old="        alone = _set(self._ledger, fcntl.F_WRLCK, _SHARED)\n",

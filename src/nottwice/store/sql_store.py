@@ -306,7 +306,7 @@ class SqlStore(SqlOutbox, StoreBase):
 
     def count_ready(self, *, now: float, limit: int) -> list[ReadyCount]:
         found = self._ask("count_ready", {"now": micros(now), "limit": limit})
-        return [ReadyCount(graph_id, number, seconds(at)) for graph_id, number, at in found]
+        return [tally.ready_from_sql(row) for row in found]
 
     def holders_of_runs(self) -> list[str]:
         return [holder_id for (holder_id,) in self._ask("holders_of_runs", {})]

@@ -8,6 +8,7 @@ seals follow from it. The order of columns here is the order in a row; a databas
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -63,6 +64,12 @@ def micros(seconds: float) -> int:
 def seconds(stored: int) -> float:
     """A stored time as records have it, in seconds."""
     return stored / 1_000_000
+
+
+def _finite(stored: float) -> float:
+    if not math.isfinite(stored):
+        raise ValueError(f"{stored} is not a number")
+    return stored
 
 
 # Kinds of columns
@@ -250,7 +257,7 @@ CALLS: Table[CallRow] = Table(
         _text("label", optional=True),
         field(Column("idempotency_key", Type.TEXT, True), "key"),
         _time("key_since", optional=True),
-        field(Column("window_seconds", Type.REAL, True)),
+        field(Column("window_seconds", Type.REAL, True), read=_finite),
         _text("trace_id", optional=True),
         _text("settled_by", optional=True),
         _json("args_json"),
@@ -465,7 +472,7 @@ OPENINGS: Table[OpeningRecord] = Table(
         field(Column("receipts", Type.NUMBER, True)),
         field(Column("duplicates", Type.NUMBER, True)),
         field(Column("tokens", Type.NUMBER, True)),
-        field(Column("usd", Type.REAL, True)),
+        field(Column("usd", Type.REAL, True), read=_finite),
         _text("traceparent", optional=True),
     ),
     key="workflow_id epoch",

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from nottwice.model.data.shapes import UNREADABLE
 from nottwice.model.review import ReviewStatus, danger_of
 from nottwice.model.run import RunRecord, RunStatus, WaitKind
-from nottwice.model.runs.tally import DECIDED, RunGroup, Tally
+from nottwice.model.runs.tally import DECIDED, ReadyCount, RunGroup, Tally
 from nottwice.store import rules
 from nottwice.store.rules import MemoryData
 from nottwice.store.table import Row, corrupt
@@ -46,11 +46,35 @@ def group_from_sql(row: Row) -> RunGroup:
     try:
         graph_id, input_json, status, queued, waits, ready, number, oldest_at = row
         found = RunRecord("counted", RunStatus(status), 1, None, 0.0, 0.0, input_json=input_json)
-        key = (graph_id, found.version, found.status, bool(queued))
+        key = (_text_or_none(graph_id), found.version, found.status, bool(queued))
         kinds = tuple(sorted(waits.split(",") if waits else ()))
-        return _group((*key, kinds, bool(ready)), number, seconds(oldest_at or 0))
+        return _group((*key, kinds, bool(ready)), number, _moment(oldest_at or 0))
     except UNREADABLE as error:
         raise corrupt("a run", list(row), error) from error
+
+
+def ready_from_sql(row: Row) -> ReadyCount:
+    """The runs of one graph that a query has counted."""
+    try:
+        graph_id, number, oldest_at = row
+        return ReadyCount(_text_or_none(graph_id) or "", number, _moment(oldest_at))
+    except UNREADABLE as error:
+        raise corrupt("a run", list(row), error) from error
+
+
+# No table has checked what a query has grouped.
+
+
+def _text_or_none(found: object) -> str | None:
+    if not isinstance(found, str | None):
+        raise TypeError(f"{found!r} is not a text")
+    return found
+
+
+def _moment(found: object) -> float:
+    if type(found) is not int:
+        raise TypeError(f"{found!r} is not a time")
+    return seconds(found)
 
 
 def from_sql(

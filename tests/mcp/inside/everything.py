@@ -1,7 +1,7 @@
 """A server of the real SDK that has what the official conformance tool asks for.
 
-python everything.py PORT      streamable HTTP
-python everything.py           stdio
+    python everything.py PORT      streamable HTTP
+    python everything.py           stdio
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from mcp_types import (
 )
 from pydantic import BaseModel, Field
 
-PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
+PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
+)
 SOUND = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA="
 server = MCPServer("everything")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sqlite3
 import sys
@@ -9,7 +10,9 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -125,6 +128,36 @@ def test_closing_waits_for_current_users_and_a_later_use_opens_again(
         slot.guard.acquire()
         assert slot.connection is None
     assert connections.read("SELECT 1", ()) == [(1,)]
+
+
+def test_garbage_collection_does_not_reach_a_connection_before_its_slot(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The slot decides whether it may be closed. And Python 3.13 warns of what was not closed."""
+    open_at_the_end: list[bool] = []
+
+    class Watched(sqlite3.Connection):
+        def __del__(self) -> None:
+            try:
+                self.execute("SELECT 1")
+            except sqlite3.ProgrammingError:
+                open_at_the_end.append(False)
+            else:
+                open_at_the_end.append(True)
+
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Watched))
+    connections = SqliteConnections(path, busy_seconds=0.05, acknowledged=Acknowledged())
+    connections.connect(connections.writer)
+    # Objects are usually collected in the order in which they were made: let the slot be younger.
+    slot, older = connections._new_slot(), connections.writer
+    slot.files, slot.hold, slot.connection = older.files, older.hold, older.connection
+    older.hold = older.connection = None
+    connections.writer = slot
+    cycle: list[Any] = [connections]
+    cycle.append(cycle)
+    del connections, slot, older, cycle
+    gc.collect()
+    assert open_at_the_end == [False]
 
 
 def test_a_ledger_that_was_deleted_is_not_created_again(

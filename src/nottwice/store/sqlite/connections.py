@@ -18,7 +18,7 @@ import weakref
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from nottwice.errors import LedgerCorrupt, StoreError
 from nottwice.store.sqlite import locks
@@ -73,6 +73,7 @@ class SqliteConnections:
                     isolation_level=None,
                     check_same_thread=False,
                 )
+            slot.kept_open.add(slot.connection)
             slot.connection.execute("PRAGMA synchronous = FULL")
             # For macOS, where fsync does not reach the disk. Elsewhere these do nothing.
             slot.connection.execute("PRAGMA fullfsync = ON")
@@ -202,6 +203,10 @@ class SqliteConnections:
 class Slot:
     """A place for one connection, with the lock that its user takes."""
 
+    kept_open: ClassVar[set[sqlite3.Connection]] = set()
+    """All connections, so that garbage collection never finalizes one before its slot, which
+    decides whether it may be closed."""
+
     files: locks.LedgerFiles
     """The files of the ledger, while there is a connection."""
 
@@ -221,6 +226,8 @@ class Slot:
         elif connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
+        if connection is not None:
+            self.kept_open.discard(connection)
         # Only now, because closing our descriptors drops the locks that SQLite has.
         hold, self.hold = self.hold, None
         if hold is not None:
@@ -271,7 +278,6 @@ def primary_code(error: BaseException) -> int | None:
 _known: weakref.WeakSet[SqliteConnections] = weakref.WeakSet()
 # Not forever: a signal handler may fork in the very thread that the fork would wait for.
 FORK_SECONDS = 30.0
-_never_closed: list[sqlite3.Connection] = []
 _torn: set[Path] = set()
 
 
@@ -333,7 +339,6 @@ def _after_fork_in_child() -> None:
                 slot.close()
                 slot.guard.release()
             else:
-                _never_closed.append(slot.connection)
                 _torn.add(connections.path)
 
 
