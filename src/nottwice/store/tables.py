@@ -68,7 +68,7 @@ def seconds(stored: int) -> float:
 
 def _finite(stored: float) -> float:
     if not math.isfinite(stored):
-        raise ValueError(f"{stored} is not a number")
+        raise ValueError(f"{stored} is not a finite number")
     return stored
 
 
