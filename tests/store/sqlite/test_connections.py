@@ -30,7 +30,7 @@ from nottwice.store.sqlite.schema import bring_forward
 from nottwice.store.sqlite.store import SqliteStore
 from tests.store.abilities import python
 from tests.store.children import Child
-from tests.store.samples import NOW, note, noted
+from tests.store.samples import NOW, claim, note, noted
 
 FULL = 2
 
@@ -217,6 +217,16 @@ def test_an_error_is_typed_and_says_what_to_do(code: int, kind: type, advice: st
     assert type(error) is kind
     for words in ("/data/ledger.db", "it went wrong", "Nothing was written", advice):
         assert words in str(error)
+
+
+def test_a_text_that_cannot_be_decoded_is_damage(path: Path) -> None:
+    """A worker that took it for a passing trouble would look again forever."""
+    with closing(SqliteStore(path, now=NOW)) as store:
+        claim(store, "run-1")
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("UPDATE nottwice_runs SET graph_id = CAST(x'ff31' AS TEXT)")
+        with pytest.raises(LedgerCorrupt):
+            store.load_run("run-1")
 
 
 def test_an_error_of_ours_stays_as_it_is() -> None:

@@ -28,7 +28,8 @@ from nottwice.store.statements import Parameters
 
 # Each reader has its own cache, and opening one takes as long as many reads.
 MOST_READERS = 8
-_NOT_OUR_TABLES = ("no such table", "no such column", "no such index")
+# How Python and SQLite begin to say what is no ledger, without a code of its own.
+_DAMAGED = ("no such table", "no such column", "no such index", "Could not decode to UTF-8")
 # How often a query is repeated if the log was moved into the ledger while it ran.
 TRIES = 3
 # The size of the log after all of it is in the ledger: four times what SQLite moves at a time.
@@ -256,7 +257,7 @@ def store_error(error: BaseException, location: str) -> StoreError:
         return error
     text = f"The ledger {location} could not be used ({error}). Nothing was written."
     damaged = f"{text} It is damaged or not a ledger. Restore it from a backup."
-    if isinstance(error, UnicodeDecodeError) or str(error).startswith(_NOT_OUR_TABLES):
+    if isinstance(error, UnicodeDecodeError) or str(error).startswith(_DAMAGED):
         # SQLite quoted what it cannot read, and Python cannot decode the quotation.
         return LedgerCorrupt(damaged)
     match primary_code(error):
