@@ -46,7 +46,7 @@ READING = [
     "runs --by-version",
     "runs --ready",
     "workers",
-    "report",
+    "report --json",
     "show guard --all",
     "show guard --all --json",
     "show flow",
@@ -236,6 +236,7 @@ def test_a_changed_cell_is_a_typed_error_or_does_no_harm(
         ("nottwice_runs", "ready_at", -math.inf),
         ("nottwice_runs", "graph_id", b"\xff\xfe"),
         ("nottwice_openings", "usd", -math.inf),
+        ("nottwice_openings", "usd", 1e308),
         ("tool_call_results", "window_seconds", math.inf),
     ],
 )

@@ -8,7 +8,6 @@ seals follow from it. The order of columns here is the order in a row; a databas
 from __future__ import annotations
 
 import enum
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -66,9 +65,10 @@ def seconds(stored: int) -> float:
     return stored / 1_000_000
 
 
-def _finite(stored: float) -> float:
-    if not math.isfinite(stored):
-        raise ValueError(f"{stored} is not a finite number")
+def _summable(stored: float) -> float:
+    """A number whose sums are finite too."""
+    if not abs(stored) < 1e100:
+        raise ValueError(f"{stored} is not a number that is written here")
     return stored
 
 
@@ -257,7 +257,7 @@ CALLS: Table[CallRow] = Table(
         _text("label", optional=True),
         field(Column("idempotency_key", Type.TEXT, True), "key"),
         _time("key_since", optional=True),
-        field(Column("window_seconds", Type.REAL, True), read=_finite),
+        field(Column("window_seconds", Type.REAL, True), read=_summable),
         _text("trace_id", optional=True),
         _text("settled_by", optional=True),
         _json("args_json"),
@@ -472,7 +472,7 @@ OPENINGS: Table[OpeningRecord] = Table(
         field(Column("receipts", Type.NUMBER, True)),
         field(Column("duplicates", Type.NUMBER, True)),
         field(Column("tokens", Type.NUMBER, True)),
-        field(Column("usd", Type.REAL, True), read=_finite),
+        field(Column("usd", Type.REAL, True), read=_summable),
         _text("traceparent", optional=True),
     ),
     key="workflow_id epoch",
