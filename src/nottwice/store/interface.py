@@ -508,7 +508,7 @@ class Store(NoticeStore, WorkerStore, Protocol):
 
     def count_ready(self, *, now: float, limit: int) -> list[ReadyCount]:
         """How many runs ``ready_runs`` would find, by graph, new and begun ones each counted up to
-        ``limit``. Its cost does not grow with the number of runs beyond that (P313)."""
+        ``limit``. It may be asked every few seconds, however many runs there are (P313)."""
 
     def holders_of_runs(self) -> list[str]:
         """The holders of runs of graphs, dead or alive, each listed once."""

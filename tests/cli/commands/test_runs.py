@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import nottwice as nt
+from nottwice.cli.main import main
+from nottwice.views.ledger import readiness
 from tests.cli.workplace import Workplace
 
 
@@ -32,6 +36,20 @@ def test_a_run_whose_review_is_decided_is_ready(graph_place: Workplace) -> None:
     decided, after = graph_place.lines(decide, look)
     assert decided.exit_code == 0, decided
     assert [one["stand"] for one in json.loads(after.stdout)["versions"]] == [{"ready": 1}]
+
+
+def test_a_count_of_ready_runs_says_that_it_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readiness, "MOST_COUNTED", 3)
+    store = str(tmp_path / "agent.db")
+    for name, runs in (("many", "abcd"), ("few", "ef")):
+        flow: nt.Graph[Any] = nt.Graph(name, version="1.0.0")
+        flow.node(name="only")(lambda state: None)
+        with nt.Ledger(store) as ledger:
+            nt.App(graphs=[flow], store=ledger).enqueue_all(name, dict.fromkeys(runs))
+    shown = CliRunner().invoke(main, ["runs", "--ready", "--store", store]).stdout
+    assert re.findall(r"^(\w+)@1.0.0 +(\S+)", shown, re.MULTILINE) == [("few", "2"), ("many", "3+")]
 
 
 def test_runs_that_nothing_deployed_can_take_stand_out(graph_place: Workplace) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -27,6 +28,9 @@ def test_a_record_of_the_declared_types_is_itself(until: float | None) -> None:
         Wait(WaitKind.TIMER, 1, "b"),  # type: ignore[arg-type]
         Wait(WaitKind.TIMER, "a", "b", "soon"),  # type: ignore[arg-type]
         Wait(WaitKind.TIMER, "a", "b", True),
+        Wait(WaitKind.TIMER, "a", "b", 10**400),
+        Wait(WaitKind.TIMER, "a", "b", -math.inf),
+        Wait(WaitKind.TIMER, "a", "b", math.nan),
         PastAttempt(True, "a", "b", 1.0, 2.0, "c"),
         PastAttempt(1, "a", "b", 1.0, None, "c"),  # type: ignore[arg-type]
         Question("?", options=("a", 7)),  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from nottwice.cli.inputs.options import all_option
 from nottwice.cli.inputs.settings import Command, Settings, common_options, pass_settings
 from nottwice.cli.render.output import cell_width, show_command, show_json, show_line, show_table
 from nottwice.model.runs.labels import parse_tag, read_labels
-from nottwice.views.ledger.readiness import count_ready
+from nottwice.views.ledger import readiness
 from nottwice.views.ledger.versions import VersionList, VersionRow, list_versions
 from nottwice.views.run.waits import wait_text
 from nottwice.views.runs import MOST_ROWS, STATES, RunList, RunView, WaitView, show_runs
@@ -72,7 +72,8 @@ def runs(
     wait for, and with --app which deployed version takes them and whether its code can be removed.
 
     With --ready: how many runs a worker could pick up now, by graph, and how long the first has
-    waited. It is cheap however many runs there are, so an autoscaler can ask every few seconds.
+    waited. It is cheap however many runs there are, so an autoscaler can ask every few seconds: it
+    stops counting at some point, and prints 10000+ for example.
 
     \b
     Examples:
@@ -156,17 +157,23 @@ def _error_text(run: RunView) -> str | None:
 def _show_ready(settings: Settings, graph: str | None) -> None:
     """Print how much work waits for workers."""
     with named_ledger(settings) as ledger:
-        found = count_ready(ledger, graph=graph)
+        found = readiness.count_ready(ledger, graph=graph)
     if settings.as_json:
         show_json(found)
         return
     if found.graphs:
-        rows = [(one.graph, one.ready, age_text(one.oldest_seconds)) for one in found.graphs]
+        rows = [
+            (one.graph, _counted(one.ready), age_text(one.oldest_seconds)) for one in found.graphs
+        ]
         show_table(("graph", "ready", "oldest"), rows)
     else:
         show_line("No run is ready.")
     if found.abandoned:
         show_line(f"Held by processes that are gone: {found.abandoned}. A worker takes them over.")
+
+
+def _counted(ready: int) -> str:
+    return f"{ready}+" if ready >= readiness.MOST_COUNTED else str(ready)
 
 
 def _show_versions(settings: Settings, *, prefix: str, graph: str | None) -> None:

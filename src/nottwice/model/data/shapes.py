@@ -9,6 +9,7 @@ Promise kept here: P95.
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from functools import cache
@@ -23,11 +24,16 @@ UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueErro
 
 
 def checked(record: T) -> T:
-    """Return the record if each field has its declared type. Raises TypeError otherwise."""
+    """Return the record if each field has its declared type. Raises TypeError otherwise.
+
+    JSON also spells numbers that no float can hold.
+    """
     for name, allowed, items in _declared(type(record)):  # type: ignore[arg-type]
         value = getattr(record, name)
         if type(value) not in allowed:
             raise TypeError(f"{name} is {type(value).__name__}")
+        if float in allowed and value is not None and not abs(value) <= sys.float_info.max:
+            raise TypeError(f"{name} is not a finite number")
         if items and type(value) is tuple and not {type(item) for item in value}.issubset(items):
             raise TypeError(f"{name} holds an item of the wrong type")
     return record

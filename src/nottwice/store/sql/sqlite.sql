@@ -73,22 +73,21 @@ SELECT * FROM (
    ORDER BY ready_at, workflow_id LIMIT :limit)
  ORDER BY ready_at, workflow_id LIMIT :limit
 
--- How many runs of each graph are ready, counted up to a limit, and since when the first one is.
+-- How many runs of each graph are ready, said up to a limit, and since when the first one is. The
+-- limit saves nothing here, because these indexes are in the order of workers, not of graphs; but
+-- each is short: it takes 0.25 s to count a million runs.
 -- :count_ready
-SELECT graph_id, count(*), min(ready_at) FROM (
-  SELECT * FROM (
-    SELECT graph_id, ready_at FROM nottwice.runs WHERE ready_at IS NOT NULL AND epoch = 0
-     ORDER BY ready_at, workflow_id LIMIT :limit)
+SELECT graph_id, sum(counted), min(oldest) FROM (
+  SELECT graph_id, min(count(*), :limit) AS counted, min(ready_at) AS oldest
+    FROM nottwice.runs WHERE ready_at IS NOT NULL AND epoch = 0 GROUP BY graph_id
    UNION ALL
-  SELECT * FROM (
-    SELECT graph_id, ready_at FROM nottwice.runs
-     WHERE ready_at IS NOT NULL AND epoch > 0 AND ready_at IS NOT wake_at
-     ORDER BY ready_at, workflow_id LIMIT :limit)
-   UNION ALL
-  SELECT * FROM (
-    SELECT graph_id, ready_at FROM nottwice.runs
-     WHERE ready_at IS NOT NULL AND ready_at = wake_at AND ready_at <= :now
-     ORDER BY ready_at, workflow_id LIMIT :limit))
+  SELECT graph_id, min(sum(counted), :limit), min(oldest) FROM (
+    SELECT graph_id, count(*) AS counted, min(ready_at) AS oldest FROM nottwice.runs
+     WHERE ready_at IS NOT NULL AND epoch > 0 AND ready_at IS NOT wake_at GROUP BY graph_id
+     UNION ALL
+    SELECT graph_id, count(*), min(ready_at) FROM nottwice.runs
+     WHERE ready_at IS NOT NULL AND ready_at = wake_at AND ready_at <= :now GROUP BY graph_id)
+   GROUP BY graph_id)
  GROUP BY graph_id ORDER BY graph_id
 
 -- :holders_of_runs

@@ -12,6 +12,7 @@ from typing import Any
 
 from nottwice.model.review import ReviewStatus
 from nottwice.model.run import Fence, RunRecord, RunStatus, Wait, WaitKind
+from nottwice.model.runs.tally import ReadyCount
 from nottwice.store.interface import (
     Claim,
     Commit,
@@ -55,6 +56,21 @@ class Ready(Bench):
         expect(_queued(store, without=without), ["c", "a", "b"], "Runs without a graph's")
         two = _queued(store, limit=3, without=without)
         expect(two, ["c", "a", "b"], "Graphs that are left out do not count")
+
+    def test_ready_runs_are_counted_by_graph_up_to_a_limit(self) -> None:
+        store = self.open()
+        for number in range(4):
+            _enqueue(store, f"many {number}", at=NOW + number, graph="many@1.0.0")
+        for number in range(3):
+            run = f"begun {number}"
+            fence = _claim(store, run, graph_id="many@1.0.0")
+            _release(store, run, fence, RunStatus.RUNNING, at=NOW + 9)
+        _enqueue(store, "last", at=NOW + 8, graph="few@1.0.0")
+        counted = store.count_ready(now=NOW + 9, limit=2)
+        few, many = ReadyCount("few@1.0.0", 1, NOW + 8), ReadyCount("many@1.0.0", 2 + 2, NOW)
+        expect(counted, [few, many], "Of each graph two new runs and two that were begun")
+        counted = store.count_ready(now=NOW + 9, limit=9)
+        expect([one.runs for one in counted], [1, 4 + 3], "All ready runs of each graph")
 
     def test_a_run_that_was_given_up_in_the_middle_is_ready(self) -> None:
         store = self.open()
