@@ -105,6 +105,9 @@ def test_a_note_of_a_child_run_is_no_call_of_its_parent(tmp_path: Path) -> None:
         assert recorded == ["nottwice.now", "nottwice.child", "nottwice.spawn"] * 4
         whole = look_into(ledger, "parent-1")
         assert [call.tool for call in whole.calls] == ["nottwice.now", "nottwice.spawn"] * 4
+        assert [call.tool for call in ledger.calls("parent-1")] == [
+            call.tool for call in whole.calls
+        ]
         assert whole.omitted["calls"] == 0
         assert len(whole.children) == 4
         # What is left out is counted without the notes, wherever the list is cut.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from nottwice.engine.stepping.steps import is_note
 from nottwice.model import values
 from nottwice.model.call import CallRow, ResultKind
 from nottwice.model.data.records import frozen_record
@@ -177,7 +178,7 @@ def recorded_calls(store: Store, run_id: str) -> Iterator[RecordedCall]:
     """Yield the calls of a run, oldest first, read as they are asked for."""
     page = store.calls(run_id, limit=PAGE)
     while page:
-        yield from map(recorded_call, page)
+        yield from (recorded_call(row) for row in page if not is_note(row))
         page = store.calls(run_id, limit=PAGE, after=page[-1].identity)
 
 
