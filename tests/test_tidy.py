@@ -578,7 +578,7 @@ VIOLATIONS: list[tuple[Rule, str]] = [
     (owners.writes_to_a_session, "session.closed = True"),
     (owners.writes_to_a_session, "self.session.depth += 1"),
     (owners.writes_to_a_session, "del scope.session.unrecorded[identity]"),
-    (owners.writes_to_a_session, "a, session.stops.denied = 1, 2"),
+    (owners.writes_to_a_session, "a, session.stops.ended = 1, 2"),
     (owners.writes_to_a_session, "session.stops.asked.pop(identity, None)"),
     (replay.comparisons, "if tool.replay_class is not ReplayClass.PURE: pass"),
     (replay.comparisons, "x = kind in (None, ReplayClass.UNSAFE_ON_REPLAY)"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from typing import Any
 
@@ -80,13 +81,69 @@ def test_a_run_that_a_process_drives_stops_before_its_next_node(
 
     @flow.node
     def a(state: State) -> Any:
+        done = effects.act("a")
         assert cancel_it(host) is False
-        return {"a": effects.act("a")}
+        return {"a": done}
 
     flow.node(name="b")(lambda state: effects.act("b") and None)
     outcome = drive(host, flow)
     assert (outcome.status, outcome.state) == ("aborted", {"a": "did a"})
     assert effects.done == ["a"]
+
+
+@pytest.mark.parametrize("drive", [run, arun])
+def test_a_run_that_a_process_drives_stops_before_its_next_effect(
+    host: Host, effects: Effects, drive: Any
+) -> None:
+    """Also if the code of the node swallows what it is told."""
+    flow = graph()
+
+    @flow.node
+    def a(state: State) -> Any:
+        effects.act("a")
+        assert cancel_it(host) is False
+        for what in ("b", "c"):
+            with contextlib.suppress(nt.NottwiceError):
+                effects.act(what)
+        return {"a": "swallowed"}
+
+    assert drive(host, flow).status == "aborted"
+    assert effects.done == ["a"]
+    assert statuses(host) == ["aborted"]
+
+
+@pytest.mark.parametrize("drive", [run, arun])
+def test_a_child_that_is_driven_with_its_parent_is_cancelled_with_it(
+    host: Host, effects: Effects, drive: Any
+) -> None:
+    child, root = graph("child"), graph("root")
+
+    @child.node
+    def one(state: State) -> None:
+        effects.act("one")
+        assert cancel_it(host) is False
+
+    child.node(name="two")(lambda state: effects.act("two") and None)
+    root.node(name="spawn")(lambda state: {"child": nt.spawn(child, check=False).status})
+    assert drive(host, root).status == "aborted"
+    assert effects.done == ["one"]
+    assert statuses(host) == ["aborted"] * 2
+
+
+def test_a_child_that_begins_when_its_parent_was_just_cancelled_does_nothing(
+    host: Host, effects: Effects
+) -> None:
+    child, root = graph("child"), graph("root")
+    child.node(name="act")(lambda state: effects.act("child") and None)
+
+    @root.node
+    def spawn(state: State) -> Any:
+        cancel_it(host)
+        return {"child": nt.spawn(child).status}
+
+    assert run(host, root).status == "aborted"
+    assert effects.done == []
+    assert set(statuses(host)) == {"aborted"}
 
 
 def test_branches_that_are_under_way_stop_before_their_next_node(
@@ -99,8 +156,9 @@ def test_branches_that_are_under_way_stop_before_their_next_node(
 
     @flow.node(then="a2")
     def a(state: State) -> Any:
+        done = effects.act("a")
         cancel_it(host)
-        return {"a": effects.act("a")}
+        return {"a": done}
 
     flow.node(name="a2", then="meet")(lambda state: effects.act("a2") and None)
     flow.node(name="b")(lambda state: None)
@@ -188,7 +246,7 @@ def test_a_driver_that_stops_and_dies_leaves_no_child_behind(effects: Effects) -
         assert statuses(host) == ["aborted"] * 3, point
         if not died:
             break
-    assert point > 6
+    assert point > 4
 
 
 def _held_by(record: RunRecord, holder_id: str) -> RunRecord:

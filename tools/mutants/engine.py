@@ -176,11 +176,54 @@ ENGINE: tuple[Mutant, ...] = (
         why="Steps inside would make new effects while their branch waits.",
     ),
     Mutant(
+        name="code that swallows the abort of its run continues",
+        file="engine/doubts/aborting.py",
+        old="        session.stops.end(aborted)\n",
+        new="",
+        tests=(
+            "tests/guard/test_ended.py"
+            "::test_code_that_swallows_the_end_of_its_run_sends_nothing_more",
+        ),
+        why="Effects would be sent after a person has ended the run.",
+    ),
+    Mutant(
+        name="a plain run does not hear that it was cancelled",
+        file="engine/calls/dispatch.py",
+        old="        yield from stop_if_cancelled(session)\n",
+        new="",
+        tests=(
+            "tests/guard/test_ended.py::test_a_plain_run_that_was_cancelled_sends_nothing_more",
+        ),
+        why="Effects would be sent after a person has ended the run.",
+    ),
+    Mutant(
+        name="a cancelled run is recorded as its code ends",
+        file="engine/ownership.py",
+        old="    error = session.stops.aborted or error\n",
+        new="",
+        tests=(
+            "tests/guard/test_ended.py"
+            "::test_an_interrupt_after_the_end_of_a_run_does_not_open_it_again",
+        ),
+        why="The next process would resume a run that a person has ended.",
+    ),
+    Mutant(
+        name="a child that begins at the moment of a cancellation goes on",
+        file="engine/ownership.py",
+        old="        yield from stop_if_parent_was_cancelled(session)\n",
+        new="",
+        tests=(
+            "tests/graphs/test_cancel.py"
+            "::test_a_child_that_begins_when_its_parent_was_just_cancelled_does_nothing",
+        ),
+        why="Its effects would be sent after a person has ended its parent.",
+    ),
+    Mutant(
         name="a run that a policy has stopped continues",
         file="engine/waits/stops.py",
         old=(
-            "        if self.denied is not None:\n"
-            "            raise self.denied.with_traceback(None)\n"
+            "        if self.ended is not None:\n"
+            "            raise self.ended.with_traceback(None)\n"
             "        if not self._stops:\n"
         ),
         new="        if not self._stops:\n",
@@ -190,8 +233,8 @@ ENGINE: tuple[Mutant, ...] = (
     Mutant(
         name="word of a cancelled run is not looked for after the clock was put back",
         file="engine/waits/cancelled.py",
-        old="    if words == heard and 0 <= now - looked_at < LOOK_SECONDS:\n",
-        new="    if words == heard and now - looked_at < LOOK_SECONDS:\n",
+        old="    if words == heard and 0 <= now - looked_at < LOOK_SECONDS and not looks_now:\n",
+        new="    if words == heard and now - looked_at < LOOK_SECONDS and not looks_now:\n",
         tests=(
             "tests/engine/waits/test_cancelled.py"
             "::test_a_clock_that_was_put_back_does_not_keep_it_from_looking",

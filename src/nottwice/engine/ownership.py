@@ -32,6 +32,7 @@ from nottwice.engine.opening import Opening
 from nottwice.engine.plain_version import check_version
 from nottwice.engine.session import Session
 from nottwice.engine.waits import cancelled, stops
+from nottwice.engine.waits.cancelled import stop_if_cancelled, stop_if_parent_was_cancelled
 from nottwice.engine.watch import heed_variable
 from nottwice.errors import (
     LedgerTampered,
@@ -86,6 +87,8 @@ def claim(opening: Opening) -> Doing[Session]:
     session = yield from take(opening)
     try:
         yield from look_around(session, opening.claimed)
+        yield from stop_if_cancelled(session)
+        yield from stop_if_parent_was_cancelled(session)
         yield from tampered.look_at_seals(session)
         yield from restored.hold_if_copied(session)
         yield from reconcile.reconcile_all(session, for_all=not opening.joins)
@@ -393,6 +396,8 @@ def release(
     Durable: when this returns.
     """
     session.close()
+    # The code may have swallowed that, or have been interrupted since.
+    error = session.stops.aborted or error
     try:
         if status is not None and not isinstance(error, RunAborted):
             yield from _release(session, status, failure)
@@ -464,9 +469,9 @@ def _release_as_it_is(
     reviews: list[Review] = []
     if session.may_have_reviews:
         reviews = yield Read(lambda store: store.open_reviews(session.run_id))
-    if error is None and session.stops.denied is not None:
+    if error is None and session.stops.ended is not None:
         # A policy stopped the run. The code may have swallowed the exception.
-        error = session.stops.denied
+        error = session.stops.ended
         failure = classify(error, effectful=False, now=session.clock.now())
     waits = _last_waits(session, reviews, error)
     interrupted = was_interrupted(error)

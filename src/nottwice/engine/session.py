@@ -281,6 +281,9 @@ class Session:
             raise forked(self)
         if reviews:
             self.may_have_reviews = True
+        if run is not None and self.stops.aborted is not None:
+            # Another branch ended the run at this moment.
+            run = replace(run, status=RunStatus.ABORTED, waits=())
         if run is not None and run.release:
             run = replace(run, released_at=self.clock.now(), saved=self.saved)
         group = self.run.group if self.opening.is_single else None

@@ -1,8 +1,8 @@
 """Cancel a run permanently, and the runs that it has spawned.
 
 Only its holder may change a run. To cancel a run without a holder, the caller becomes its holder
-for a moment. If another process holds the run, it is notified and stops before its next node, or a
-few nodes later if they take only milliseconds. Calls that happened stay on record. Nothing is
+for a moment. If another process holds the run, it is notified and stops before its next effect or
+node, or a few later if they take only milliseconds. Calls that happened stay on record. Nothing is
 undone.
 """
 
@@ -53,6 +53,8 @@ def cancelling(host: Host, run_id: str, *, by: str, why: str) -> Doing[bool]:
         notice = EventRecord(run_id, CANCEL, CANCEL, values.encode({"by": by, "why": why}), now, by)
         yield Write(Commit(workflow_id=run_id, events=(EventWrite(notice),), audit=(entry,)))
         left_word()
+        # One that begins after this finds the word that was left to its parent.
+        yield from cancel_children(host, run_id, by=by, why=why)
         return False
     try:
         # Children first: after a crash here the run is still open and can be cancelled again.

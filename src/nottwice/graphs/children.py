@@ -27,6 +27,7 @@ from nottwice.engine.drivers import drive, drive_async
 from nottwice.engine.opening import Opening
 from nottwice.engine.session import Scope, Session, current_attempt
 from nottwice.engine.stepping import steps
+from nottwice.engine.waits.cancelled import stop_if_cancelled
 from nottwice.errors import (
     ChildFailed,
     RunBusy,
@@ -192,6 +193,9 @@ def _run_child(
     if outcome.status in ("waiting", "running"):
         # "running": its driver was asked to stop. The child's next holder will wake the parent.
         raise _stopped(scope, identity, child_id)
+    if outcome.status == "aborted":
+        # Perhaps with its parent.
+        yield from stop_if_cancelled(session, looks_now=True)
     session.stops.lift(identity)
     if error is not None and check:
         # Not recorded: resuming the parent resumes the child, which may then succeed.

@@ -111,7 +111,7 @@ class Cancelled:
 
     ledger: Annotated[str, LEDGER]
     run: Annotated[RunView, "the run as it is now; see run"]
-    stopped: Annotated[bool, "false if a live process drives it, which stops before the next node"]
+    stopped: Annotated[bool, "false if a live process drives it, and stops before its next effect"]
 
 
 @frozen_record(frozen=True, slots=True, kw_only=True)

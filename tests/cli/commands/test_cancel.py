@@ -47,9 +47,8 @@ def test_a_run_that_a_process_drives_is_told(graph_place: Workplace) -> None:
     with nt.Ledger(graph_place.store) as ledger, ledger.run("busy-1"):
         ended = graph_place.json("cancel", "busy-1", "--why", "x")
         assert ended["stopped"] is False
-        assert (
-            "stops before its next node" in graph_place.cli("cancel", "busy-1", "--why", "x").stdout
-        )
+        said = graph_place.cli("cancel", "busy-1", "--why", "x").stdout
+        assert "stops before its next effect or node" in said
 
 
 def test_a_run_without_children_is_aborted_alone(graph_place: Workplace) -> None:

@@ -252,7 +252,7 @@ def test_a_run_that_another_process_drives_is_left_to_it(empty: Workplace) -> No
     assert ended.exit_code == 0, ended
     assert seen[0].exit_code == 1
     assert "Run 's1' is driven by pid" in seen[0].stderr
-    assert "stops before its next node" in seen[1].stdout
+    assert "stops before its next effect or node" in seen[1].stdout
 
 
 def test_a_run_that_waits_in_one_process_is_free_for_another(empty: Workplace) -> None:

@@ -7,6 +7,7 @@ import pytest
 from nottwice.engine.asks import Read
 from nottwice.engine.session import Session
 from nottwice.engine.waits.cancelled import LOOK_SECONDS, left_word, stop_if_cancelled
+from nottwice.engine.waits.stops import Stops
 from nottwice.errors import RunAborted
 from nottwice.model.run import CANCEL, EventRecord
 
@@ -22,6 +23,7 @@ class Watched:
         self.clock = self
         self.at = 100.0
         self.looked_for_word = (float("-inf"), 0)
+        self.stops = Stops()
 
     def now(self) -> float:
         return self.at

@@ -26,7 +26,8 @@ def cancel(settings: Settings, run_id: str, by: str | None, why: str) -> None:
     """Stop a RUN permanently, and the runs that it has spawned.
 
     What has happened stays on record; nothing is undone, and nothing more is sent. A run that a
-    live process drives stops before its next node. The id of an aborted run cannot be used again.
+    live process drives stops before its next effect or node. The id of an aborted run cannot be
+    used again.
 
     \b
     Examples:
@@ -44,5 +45,6 @@ def cancel(settings: Settings, run_id: str, by: str | None, why: str) -> None:
             also = ", and so are its unfinished children" if RunStatus.ABORTED in children else ""
             show_line(f"Run {safe(name)} is aborted{also}.")
         else:
-            show_line(f"Run {safe(name)} is driven by a process, which stops before its next node.")
+            driven = f"Run {safe(name)} is driven by a process"
+            show_line(f"{driven}, which stops before its next effect or node.")
             show_command("See:", settings.command("show", name))

@@ -20,6 +20,7 @@ from nottwice.engine.calls.telling import tell_listeners
 from nottwice.engine.doubts import blocking, lost_results, reconcile, tampered
 from nottwice.engine.stepping import steps
 from nottwice.engine.waits import limited
+from nottwice.engine.waits.cancelled import stop_if_cancelled
 from nottwice.errors import (
     LedgerTampered,
     ResultNotKept,
@@ -187,6 +188,7 @@ class _Dispatch:
         return (yield from self._run_pure())
 
     def _resolve(self, row: CallRow) -> Doing[Attempted | None]:
+        self.session.stops.raise_if_aborted()
         invocation: Invocation | None = None
         unfit = ""
         try:
@@ -277,6 +279,7 @@ class _Dispatch:
     def _next_intent(self, row: CallRow | None) -> Doing[CallRow]:
         """Return the intent of the first attempt, or of the next one once it is due."""
         session, scope = self.session, self.request.scope
+        yield from stop_if_cancelled(session)
         scope.session.stops.raise_if_stopped(scope.node_id, but=self.request.identity)
         if row is None:
             yield from steps.admit(scope, self.request.identity, self.request.args_json)

@@ -145,8 +145,8 @@ def _is_allowed_before(tool: Tool, before: CallRow | None) -> bool:
 
 def _ask_policies(session: Session, tool: Tool, intent: CallRow) -> Doing[list[_Said]]:
     """Return what each policy says. After a refusal, the remaining policies are not asked."""
-    if session.stops.denied is not None:
-        raise session.stops.denied.with_traceback(None)
+    if session.stops.ended is not None:
+        raise session.stops.ended.with_traceback(None)
     said: list[_Said] = []
     for policy in session.host.policies:
         by = policy_name(policy)
@@ -294,7 +294,7 @@ def _stop(session: Session, intent: CallRow, said: _Said) -> Doing[RunStoppedByP
         run_id=session.run_id,
         call_id=intent.call_id,
     )
-    session.stops.deny(denied)
+    session.stops.end(denied)
     return denied
 
 

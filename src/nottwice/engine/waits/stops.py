@@ -16,6 +16,7 @@ from nottwice.errors import (
     BudgetSpent,
     NottwiceError,
     QuestionOpen,
+    RunAborted,
     RunBlocked,
     RunStoppedByPolicy,
     RunWaits,
@@ -36,9 +37,11 @@ def is_wait(error: BaseException | None) -> bool:
 def urgency(error: BaseException) -> int:
     """Rank the errors of several branches. The lowest rank ends them all.
 
-    What a person must decide comes first. Next comes trouble with the ledger, where nothing else is
-    certain. Then come failures, and last what only takes time.
+    What a person has ended comes first, then what a person must decide. Next comes trouble with the
+    ledger, where nothing else is certain. Then come failures, and last what only takes time.
     """
+    if isinstance(error, RunAborted):
+        return -1
     if isinstance(error, RunBlocked):
         return 0
     if is_ledger_trouble(error):
@@ -58,8 +61,9 @@ class Stops:
     """What has stopped parts of one run, and what people were asked because of it."""
 
     def __init__(self) -> None:
-        self.denied: RunStoppedByPolicy | None = None
-        """The error with which a policy stopped the whole run. Nothing new happens after it."""
+        self.ended: RunStoppedByPolicy | RunAborted | None = None
+        """The error with which a policy stopped the whole run, or a person ended it. Nothing new
+        happens after it, even if the code swallows it."""
         self.asked: dict[CallIdentity, Review] = {}
         """Unused questions and approvals, as this process last saw them."""
         self._guard = threading.Lock()
@@ -93,9 +97,19 @@ class Stops:
             for path in _reach(identity.node_id):
                 self._places[path].pop(identity, None)
 
-    def deny(self, error: RunStoppedByPolicy) -> None:
-        """Stop the whole run because of a policy."""
-        self.denied = error
+    def end(self, error: RunStoppedByPolicy | RunAborted) -> None:
+        """Stop the whole run."""
+        self.ended = error
+
+    @property
+    def aborted(self) -> RunAborted | None:
+        """The error with which a person ended the run."""
+        return self.ended if isinstance(self.ended, RunAborted) else None
+
+    def raise_if_aborted(self) -> None:
+        """Raise if a person has ended the run."""
+        if self.aborted is not None:
+            raise self.aborted.with_traceback(None)
 
     def ask(self, review: Review) -> None:
         """Note what a person was asked, or how that has changed."""
@@ -106,12 +120,12 @@ class Stops:
         self.asked.pop(identity, None)
 
     def raise_if_stopped(self, node_id: str, *, but: CallIdentity | None = None) -> None:
-        """Raise if the code is behind a wait, or if a policy has stopped the run.
+        """Raise if the code is behind a wait, or if the whole run was stopped.
 
         ``but``: the call that asks. Its own wait does not stop it.
         """
-        if self.denied is not None:
-            raise self.denied.with_traceback(None)
+        if self.ended is not None:
+            raise self.ended.with_traceback(None)
         if not self._stops:
             return
         with self._guard:

@@ -65,7 +65,7 @@ class Joined:
                 return
             self.visits += 1
             visit = self.visits
-        if not linger or self.session.stops.denied is not None:
+        if not linger or self.session.stops.ended is not None:
             # If a policy stopped the run, it is asked again when the run is opened again.
             _release(self, visit)
         else:
