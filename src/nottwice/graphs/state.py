@@ -23,6 +23,7 @@ from nottwice.engine.advance import Ending
 from nottwice.errors import InvalidArguments, InvalidGraph, NotPlainData
 from nottwice.graphs.parts import parts_of
 from nottwice.guard.plain_data.codec import Codec
+from nottwice.guard.plain_data.typed_dicts import readable
 from nottwice.guard.plain_data.typed_form import build_adapter, explain, restore
 from nottwice.model import values
 from nottwice.model.data.records import frozen_record
@@ -62,7 +63,7 @@ class StateType:
     """The declared type of a graph's state."""
 
     def __init__(self, annotation: Any, *, graph: str, append: tuple[str, ...]) -> None:
-        annotation = self.annotation = _readable(annotation)
+        annotation = self.annotation = readable(annotation)
         self.append = append
         self._graph = graph
         self.fields = _fields(annotation, graph)
@@ -404,22 +405,6 @@ class StateType:
     def _dumped(self, value: Any) -> Any:
         assert self._adapter is not None
         return self._adapter.dump_python(value, warnings=False)
-
-
-def _readable(annotation: Any) -> Any:
-    """Return a TypedDict that pydantic accepts: before Python 3.12, not the one of ``typing``."""
-    if not typing_extensions.is_typeddict(annotation):
-        return annotation
-    hints = typing_extensions.get_type_hints(annotation, include_extras=True)
-    parts: dict[str, Any] = {}
-    for name, hint in hints.items():
-        # A hint that was written as text is missing from the class's required keys.
-        origin: Any = typing_extensions.get_origin(hint)
-        if origin not in (typing.Required, typing.NotRequired):
-            known = name in annotation.__required_keys__
-            hint = (typing.Required if known else typing.NotRequired)[hint]
-        parts[name] = hint
-    return typing_extensions.TypedDict(annotation.__name__, parts)  # type: ignore[operator]
 
 
 def _fields(annotation: Any, graph: str) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ from decimal import Decimal
 from enum import Enum
 from ipaddress import IPv4Address
 from pathlib import Path, PurePath
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypedDict
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -33,7 +33,6 @@ from pydantic import (
     TypeAdapter,
     computed_field,
 )
-from typing_extensions import TypedDict
 
 from nottwice.errors import InvalidArguments, NotPlainData
 from nottwice.guard.plain_data.codec import Codec, DoesNotFit

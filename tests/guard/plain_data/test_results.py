@@ -12,12 +12,11 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 from uuid import UUID
 
 import pytest
 from pydantic import BaseModel
-from typing_extensions import TypedDict
 
 import nottwice as nt
 from nottwice.guard.arguments.binding import Signature

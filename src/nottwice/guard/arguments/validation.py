@@ -137,12 +137,14 @@ def _adapt(types: Mapping[str, Any]) -> TypeAdapter[Any]:
     from pydantic import ConfigDict, TypeAdapter
     from typing_extensions import TypedDict
 
+    from nottwice.guard.plain_data.typed_dicts import readable
     from nottwice.guard.plain_data.typed_form import names_code
 
     # Not a model class: its attributes (`json`, `copy`) and its rule about a leading underscore
     # would forbid valid parameter names.
     make_typed_dict: Any = TypedDict
-    arguments = make_typed_dict("Arguments", dict(types), total=False)
+    readable_types = {name: readable(annotation) for name, annotation in types.items()}
+    arguments = make_typed_dict("Arguments", readable_types, total=False)
     # Parameters go by their names, even if a field declares an alias for its schema.
     arguments.__pydantic_config__ = ConfigDict(arbitrary_types_allowed=True, populate_by_name=True)
     adapter: TypeAdapter[Any] = TypeAdapter(arguments)

@@ -18,6 +18,7 @@ from pydantic_core import PydanticSerializationError
 
 from nottwice.errors import NotPlainData
 from nottwice.guard.plain_data.flatten import CannotFlatten, difference, flatten, step_into
+from nottwice.guard.plain_data.typed_dicts import readable
 from nottwice.model import values
 from nottwice.model.data.records import frozen_record
 
@@ -216,6 +217,7 @@ def explain(error: Exception, *, root: str) -> tuple[str, str]:
 
 
 def _adapt(annotation: Any) -> TypeAdapter[Any]:
+    annotation = readable(annotation)
     try:
         return TypeAdapter(annotation, config=_ADAPTER_CONFIG)
     except PydanticUserError as error:
