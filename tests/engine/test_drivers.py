@@ -227,24 +227,6 @@ def test_a_pure_tool_past_its_time_limit_has_failed_and_may_be_tried_again(host:
     assert host.open_reviews == []
 
 
-def test_a_sync_tool_that_returns_a_coroutine_has_done_nothing(host: Host) -> None:
-    ran: list[str] = []
-
-    async def really_send(to: str) -> str:
-        ran.append(to)
-        return "sent"
-
-    @nt.tool("unsafe_on_replay")
-    def send(to: str) -> object:
-        return really_send(to)
-
-    with host.process() as ledger, ledger.run("r"):
-        with pytest.raises(nt.Permanent, match="async def"):
-            send("ann")
-    assert ran == []
-    assert [row.status for row in host.calls] == [CallStatus.FAILED]
-
-
 def test_what_ends_a_loop_is_not_raised_again_while_the_loop_ends_its_tasks(host: Host) -> None:
     """asyncio raises an interrupt or an exit once, and then lets all tasks end. Raised by a task
     that waits for the one that was interrupted, it would cut short how the others end."""
@@ -261,3 +243,38 @@ def test_what_ends_a_loop_is_not_raised_again_while_the_loop_ends_its_tasks(host
         with pytest.raises(SystemExit):
             runner.run(drive_async(waits(), ledger.host))
         runner.close()
+
+
+@pytest.mark.parametrize("limit", [None, "10s"])
+def test_a_coroutine_from_an_effectful_sync_tool_leaves_the_call_in_doubt(
+    host: Host, limit: str | None
+) -> None:
+    sent: list[str] = []
+
+    async def rest() -> str:
+        return "never"
+
+    @nt.tool("unsafe_on_replay", time_limit=limit)
+    def send(to: str) -> object:
+        sent.append(to)
+        return rest()
+
+    with host.process() as ledger, ledger.run("r"):
+        for act in (send, send.retry):
+            with pytest.raises(nt.errors.ReplayUnsafeError, match="declare the tool with async"):
+                act("a")
+    assert sent == ["a"]
+    assert [row.status for row in host.calls] == [CallStatus.UNKNOWN]
+
+
+def test_a_coroutine_from_a_pure_sync_tool_is_a_failure(host: Host) -> None:
+    async def rest() -> str:
+        return "never"
+
+    @nt.tool("pure")
+    def look(at: str) -> object:
+        return rest()
+
+    with host.process() as ledger, ledger.run("r"):
+        with pytest.raises(nt.Permanent, match="declare the tool with async def"):
+            look("a")

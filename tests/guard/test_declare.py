@@ -11,7 +11,7 @@ import sys
 import threading
 import typing
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -99,6 +99,38 @@ def test_a_tool_that_yields_is_refused_because_it_works_after_its_receipt() -> N
             declare("unsafe_on_replay")(each)
 
 
+def test_what_yields_behind_a_wrapper_or_an_object_is_refused_too() -> None:
+    def stream(to: str) -> Any:
+        yield to
+
+    @wraps(stream)
+    def wrapped(*args: Any) -> Any:
+        return stream(*args)
+
+    class Streams:
+        def __call__(self, to: str) -> Any:
+            yield to
+
+    class StreamsAsync:
+        async def __call__(self, to: str) -> Any:
+            yield to
+
+    for each in (wrapped, partial(stream), Streams(), StreamsAsync(), partial(Streams())):
+        with pytest.raises(nt.errors.InvalidTool, match="it yields"):
+            declare("unsafe_on_replay", name="declare stream")(each)
+
+
+def test_an_async_function_around_a_generator_may_return_what_it_collected() -> None:
+    async def stream(to: str) -> Any:
+        yield to
+
+    @wraps(stream)
+    async def declare_collected(to: str) -> Any:
+        return [each async for each in stream(to)]
+
+    assert declare("pure")(declare_collected).tool.is_async
+
+
 def test_a_tool_is_protected_once() -> None:
     @nt.tool("unsafe_on_replay")
     def declared_once(to: str) -> str:
@@ -148,6 +180,24 @@ def test_sync_stays_sync_and_async_stays_async() -> None:
     assert inspect.iscoroutinefunction(declare_async.again("once more"))
     assert asyncio.run(declare_async.fn(3)) == 3
     assert declare_async.tool.is_async
+
+
+def test_an_object_with_an_async_call_is_an_async_tool() -> None:
+    host = Host()
+
+    class Send:
+        async def __call__(self, to: str) -> str:
+            return to
+
+    plain = declare("unsafe_on_replay", name="declare send")(Send())
+    bound = declare("unsafe_on_replay", name="declare send a")(partial(Send(), "a"))
+
+    async def work() -> list[str]:
+        with host.process() as ledger:
+            async with ledger.run("r"):
+                return [await plain("b"), await bound()]
+
+    assert asyncio.run(work()) == ["b", "a"]
 
 
 def test_the_class_may_be_given_as_a_member() -> None:

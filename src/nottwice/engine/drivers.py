@@ -41,7 +41,7 @@ from nottwice.engine.calls.in_flight import DRAIN_SECONDS, InFlight
 from nottwice.engine.host import Host
 from nottwice.engine.reading import read_in_thread
 from nottwice.engine.session import Scope, current_attempt, current_scope
-from nottwice.errors import Permanent, UsageError
+from nottwice.errors import Ambiguous, Permanent, UsageError
 from nottwice.model.tool import Tool
 from nottwice.store.soon import awaitable
 
@@ -213,11 +213,11 @@ def _fire(fire: Fire) -> Invoked:
         awaited = call
         call = lambda: lazy.asyncio.run(_coroutine(awaited()))  # noqa: E731
     if tool.time_limit_seconds is None:
-        return _invoke(call, fire.in_flight)
-    return _limited(call, fire.in_flight, tool.time_limit_seconds, fire.late)
+        return _invoke(call, tool, fire.in_flight)
+    return _limited(call, tool, fire.in_flight, tool.time_limit_seconds, fire.late)
 
 
-def _invoke(call: Callable[[], Any], in_flight: InFlight | None) -> Invoked:
+def _invoke(call: Callable[[], Any], tool: Tool, in_flight: InFlight | None) -> Invoked:
     """The only place that invokes a sync tool."""
     with _Being(in_flight):
         try:
@@ -225,10 +225,12 @@ def _invoke(call: Callable[[], Any], in_flight: InFlight | None) -> Invoked:
         except BaseException as error:
             return Invoked(error=error)
     if isinstance(value, types.CoroutineType):
-        # This is an async function behind a plain wrapper. It has not started and never will.
+        # This is an async function behind a plain wrapper. It has not started and never will, but
+        # the wrapper has run, and what it did before it returned is unknown.
         value.close()
         text = "it returned a coroutine, which was not run; declare the tool with async def"
-        return Invoked(error=Permanent(text))
+        failed = Ambiguous if tool.replay_class.effectful else Permanent
+        return Invoked(error=failed(text))
     return Invoked(value=value, invoked=True)
 
 
@@ -291,6 +293,7 @@ async def _await(
 
 def _limited(
     call: Callable[[], Any],
+    tool: Tool,
     in_flight: InFlight | None,
     limit_seconds: float,
     late: Callable[[Invoked], None],
@@ -300,7 +303,7 @@ def _limited(
     context = contextvars.copy_context()
 
     def work() -> None:
-        outcome = context.run(_invoke, call, in_flight)
+        outcome = context.run(_invoke, call, tool, in_flight)
         # Either the waiter takes the outcome, or it stopped waiting and ``late`` gets it.
         if ended.set_running_or_notify_cancel():
             ended.set_result(outcome)
@@ -340,7 +343,7 @@ async def _in_thread(function: Callable[..., Invoked], *args: Any) -> Invoked:
 
 def _hook_of(ask: Verify | Rule) -> hooks.Hook:
     if isinstance(ask, Rule):
-        return hooks.Hook(partial(_rule, ask), _is_coroutine_function(ask.policy))
+        return hooks.Hook(partial(_rule, ask), is_coroutine_function(ask.policy))
     verify = ask.tool.verify
     assert verify is not None
     return hooks.Hook(partial(verify, ask.call), inspect.iscoroutinefunction(verify))
@@ -352,9 +355,12 @@ def _rule(ask: Rule) -> Any:
     return ask.policy(ask.call)
 
 
-def _is_coroutine_function(policy: Any) -> bool:
-    made = getattr(policy, "__call__", None)  # noqa: B004 - an object may have an async one
-    return inspect.iscoroutinefunction(policy) or inspect.iscoroutinefunction(made)
+def is_coroutine_function(function: Any) -> bool:
+    """Whether a call of it must be awaited. An object may have an async ``__call__``."""
+    while isinstance(function, partial):
+        function = function.func
+    made = getattr(function, "__call__", None)  # noqa: B004
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(made)
 
 
 async def _coroutine(awaitable: Any) -> Any:

@@ -11,7 +11,7 @@ import functools
 import inspect
 import logging
 import operator
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import (
     Any,
     Concatenate,
@@ -28,7 +28,7 @@ from nottwice import lazy
 from nottwice.engine.calls.dispatch import perform
 from nottwice.engine.calls.in_flight import InFlight
 from nottwice.engine.calls.requests import Receipt, Request
-from nottwice.engine.drivers import drive, drive_async
+from nottwice.engine.drivers import drive, drive_async, is_coroutine_function
 from nottwice.engine.session import current_attempt
 from nottwice.errors import InvalidTool, RunBlocked, UnclassifiedTool, UsageError
 from nottwice.guard import registry
@@ -47,6 +47,8 @@ P = ParamSpec("P")
 Q = ParamSpec("Q")
 R = TypeVar("R")
 log = logging.getLogger("nottwice")
+# A wrapper can lead back to itself, and no real function has this many.
+_MOST_LAYERS = 100
 
 
 class SyncTool(Protocol[P, R]):
@@ -285,7 +287,7 @@ def _protect(function: Callable[..., Any], replay_class: object, words: dict[str
         name=requests.name,
         replay_class=kind,
         function=function,
-        is_async=inspect.iscoroutinefunction(function),
+        is_async=is_coroutine_function(function),
         result_type=requests.results.type_text,
         encode_result=requests.results.encode,
         decode_result=requests.results.decode,
@@ -344,11 +346,28 @@ def _check_function(function: Any, name: str) -> None:
         )
     if isinstance(getattr(function, "tool", None), Tool):
         raise InvalidTool(f"Tool {name!r} is already declared. Remove one @nt.tool.")
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+    if not is_coroutine_function(function) and any(map(_yields, _layers(function))):
         raise InvalidTool(
             f"Tool {name!r} was not declared: it yields, so it would do its work after its "
             "receipt was written. Return a list, or protect what it calls."
         )
+
+
+def _layers(function: Any) -> Iterator[Any]:
+    """Yield a function and what ``functools.partial`` and ``functools.wraps`` put it around."""
+    for _ in range(_MOST_LAYERS):
+        if not callable(function):
+            return
+        yield function
+        is_partial = isinstance(function, functools.partial)
+        function = function.func if is_partial else getattr(function, "__wrapped__", None)
+
+
+def _yields(function: Any) -> bool:
+    for code in (function, getattr(type(function), "__call__", None)):  # noqa: B004
+        if inspect.isgeneratorfunction(code) or inspect.isasyncgenfunction(code):
+            return True
+    return False
 
 
 def _check_kind(function: Any, name: str) -> None:
