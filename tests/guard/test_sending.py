@@ -63,6 +63,7 @@ def test_an_event_that_was_taken_is_not_delivered_again_under_its_id(host: Host)
         {"run_id": "a\nb"},
         {"name": ""},
         {"name": 7},
+        {"event_id": ""},
         {"event_id": "x" * 513},
         {"by": ""},
         {"payload": float("nan")},

@@ -34,9 +34,11 @@ def telling(
 ) -> Doing[EventRecord]:
     """Do the same inside the engine."""
     values.check_plain(payload, root="payload")
+    if event_id is None:
+        event_id = secrets.token_hex(8)
     event = EventRecord(
         workflow_id=check_id(run_id, what="The run id"),
-        event_id=check_id(event_id or secrets.token_hex(8), what="The event's id"),
+        event_id=check_id(event_id, what="The event's id"),
         name=check_id(name, what="The event's name"),
         json=values.encode(payload),
         sent_at=host.clock.now(),
