@@ -82,10 +82,11 @@ class NottwiceError(Exception):
     retry_in: float | None = None
     """In how many seconds the same call is worth another look, if that is known (P302)."""
 
-    def __init__(self, message: str = "", **facts: Any) -> None:
-        message = message if message.isprintable() else _visible(message)
-        super().__init__(message)
-        self.message = message
+    def __init__(self, message: object = "", **facts: Any) -> None:
+        # Like every exception, it takes any object: to fail here would lose what the error says.
+        text = text_of(message)
+        self.message = text if text.isprintable() else _visible(text)
+        super().__init__(self.message)
         self.facts = facts
         for name, value in facts.items():
             setattr(self, name, value)
@@ -93,6 +94,14 @@ class NottwiceError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         # Queue runners send exceptions between processes, so the facts must go with them.
         return (_rebuild, (type(self), self.message, self.facts))
+
+
+def text_of(message: object) -> str:
+    """Return the text of an error or of any other object, even if its ``__str__`` fails."""
+    try:
+        return str(message)
+    except Exception as fault:
+        return f"its message could not be read: {type(fault).__qualname__}"
 
 
 def _visible(text: str) -> str:
@@ -366,7 +375,7 @@ class Retryable(ToolFailure):
 
     def __init__(
         self,
-        message: str = "",
+        message: object = "",
         *,
         retry_after: float | str | timedelta | None = None,
         **facts: Any,
@@ -376,7 +385,8 @@ class Retryable(ToolFailure):
             return
         # Only whether it can be read counts here, and a date can be read at any time.
         if read_wait(retry_after, now=0.0) is None:
-            said = f"{message.rstrip('.')}. " if message else ""
+            text = text_of(message)
+            said = f"{text.rstrip('.')}. " if text else ""
             raise InvalidRetryAfter(
                 f"{said}The wait that it asks for, retry_after={_short(retry_after)}, cannot be "
                 "read, so a further attempt does not wait for it. Write '30s', a number of "

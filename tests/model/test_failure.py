@@ -92,6 +92,36 @@ def test_a_tool_that_says_what_happened_is_believed(
     )
 
 
+class Unreadable:
+    def __str__(self) -> str:
+        raise RuntimeError("not now")
+
+
+@pytest.mark.parametrize("kind", [nt.Permanent, nt.Retryable, nt.Ambiguous])
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        (ValueError("no such order"), "no such order"),
+        (404, "404"),
+        (None, "None"),
+        (b"gone", "b'gone'"),
+        (Unreadable(), "its message could not be read: RuntimeError"),
+    ],
+)
+def test_a_tool_may_say_what_happened_with_any_object(
+    kind: type[nt.ToolFailure], message: object, text: str
+) -> None:
+    for error in (kind(message), copy.copy(kind(message))):
+        assert (str(error), error.message) == (text, text)
+        assert judge(error).failure_class is judge(kind("x")).failure_class
+        assert judge(error).message == text
+
+
+def test_a_wait_that_cannot_be_read_does_not_hide_what_an_object_says() -> None:
+    with pytest.raises(nt.Retryable, match=r"^404\. The wait that it asks for"):
+        raise nt.Retryable(404, retry_after="soon")
+
+
 def test_a_subclass_of_our_failures_speaks_like_its_parent() -> None:
     class AccountGone(nt.Permanent):
         pass

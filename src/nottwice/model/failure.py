@@ -20,6 +20,7 @@ from nottwice.errors import (
     Retryable,
     StoreError,
     ToolFailure,
+    text_of,
 )
 from nottwice.model.data.records import frozen_record
 from nottwice.model.single_request import (
@@ -119,7 +120,7 @@ def classify(
     if failure_class is FailureClass.RETRYABLE:
         wait = read_wait(read_attribute(said, "retry_after"), now=now)
         wait = _wait_of(error, now=now) if wait is None else wait
-    text = _text(error)
+    text = text_of(error)
     return Failure(
         failure_class=failure_class,
         error_type=_type_name(error),
@@ -173,7 +174,7 @@ def _ask(
     try:
         said: object = classifier(error)
     except Exception as fault:
-        note = f"The tool's classifier failed with {_type_name(fault)}: {_text(fault)}"
+        note = f"The tool's classifier failed with {_type_name(fault)}: {text_of(fault)}"
     else:
         if said is None or isinstance(said, FailureClass):
             return said, None, ""
@@ -293,13 +294,6 @@ def _type_name(value: object) -> str:
     kind = type(value)
     module = str(kind.__module__)
     return kind.__qualname__ if module == "builtins" else f"{module}.{kind.__qualname__}"
-
-
-def _text(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception as fault:
-        return f"its message could not be read: {type(fault).__qualname__}"
 
 
 def _safe(text: str, *, most: int) -> str:
