@@ -96,6 +96,34 @@ def test_the_schema_of_an_answer_is_shown_where_the_name_says_too_little(host: H
     assert shown.schema["properties"]["weight"] == {"title": "Weight", "type": "integer"}
 
 
+@pytest.mark.parametrize("returns", [bytes, set[int], list[bytes], frozenset[str] | None])
+def test_no_person_is_asked_for_an_answer_that_can_never_be_kept(host: Host, returns: Any) -> None:
+    refused = attempt(host, lambda: nt.ask("What?", returns=returns))
+    assert isinstance(refused, nt.errors.UsageError)
+    assert "can never be kept" in refused.message
+    assert "No person was asked. Ask for plain data" in refused.message
+    assert host.open_reviews == []
+
+
+@pytest.mark.parametrize("returns", [int, Colour, Literal["red"], Parcel])
+def test_no_person_is_offered_an_option_that_is_no_answer(host: Host, returns: Any) -> None:
+    refused = attempt(host, lambda: nt.ask("Which?", options=["red", "yes"], returns=returns))
+    assert isinstance(refused, nt.errors.UsageError)
+    assert "cannot be an answer of type" in refused.message
+    assert host.open_reviews == []
+
+
+def test_an_option_may_be_the_text_of_its_value(host: Host) -> None:
+    def work() -> Any:
+        return nt.ask("Ship?", options=["yes", "no"], returns=bool)
+
+    assert isinstance(attempt(host, work), nt.errors.QuestionOpen)
+    (review,) = host.open_reviews
+    with host.process() as ledger, nt.Reviews(ledger) as reviews:
+        reviews.decide(review.review_id, "yes", by="ann")
+    assert attempt(host, work) is True
+
+
 @pytest.mark.parametrize(
     "work",
     [

@@ -243,3 +243,33 @@ def test_an_answer_to_what_is_no_question_is_refused(host: Host) -> None:
             result="x",
             has_result=True,
         )
+
+
+def test_a_result_that_the_run_cannot_keep_is_refused_until_the_annotation_is_changed() -> None:
+    host = Host()
+
+    def fetch(returns: Any) -> Any:
+        def ids(number: int) -> Any:
+            return {1, 2}
+
+        ids.__annotations__["return"] = returns
+        forget_tools()
+        return nt.tool("unsafe_on_replay", name="ids")(ids)
+
+    def attempt(tool: Any) -> Any:
+        with host.process() as ledger, ledger.run("r"):
+            return tool(1)
+
+    kept_as_set = fetch(set[int])
+    assert attempt(kept_as_set) == {1, 2}
+    with pytest.raises(nt.errors.ResultNotKept):
+        attempt(kept_as_set)
+    for result, tool in (([1, 2], kept_as_set), ("x" * 17_000_000, fetch(str))):
+        with pytest.raises(nt.errors.UsageError, match="would ask for it again") as refused:
+            say(host, Verb.HAPPENED, result=result, tool=tool.tool)
+        assert ("Change the return annotation" in str(refused.value)) == (tool is kept_as_set)
+        assert ("Give a shorter result" in str(refused.value)) == (tool is not kept_as_set)
+        assert host.open_reviews[0].status is ReviewStatus.OPEN
+    kept_as_list = fetch(list[int])
+    say(host, Verb.HAPPENED, result=[1, 2], tool=kept_as_list.tool)
+    assert attempt(kept_as_list) == [1, 2]

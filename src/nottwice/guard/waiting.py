@@ -15,13 +15,15 @@ from nottwice.engine.drivers import drive
 from nottwice.engine.session import Scope, current_attempt
 from nottwice.engine.waits import waiting
 from nottwice.errors import UsageError
+from nottwice.guard.arguments.annotations import describe
 from nottwice.guard.plain_data.codec import Codec
+from nottwice.guard.plain_data.keepable import never_kept
 from nottwice.guard.recorded import numbered, own_tool, request_for
 from nottwice.guard.scopes import scope_of
 from nottwice.model import values
 from nottwice.model.asking.asked import SIMPLE_TYPES, Question, check_options
 from nottwice.model.call import check_id
-from nottwice.model.tool import Duration, parse_duration
+from nottwice.model.tool import Duration, Tool, parse_duration
 
 
 def ask(
@@ -44,6 +46,7 @@ def ask(
     scope, parent = _here("nt.ask")
     codec = Codec(returns, where="the answer")
     answer_type = codec.type_text()
+    _check_keepable(returns)
     asked = Question(
         text=_text(question),
         options=check_options(options),
@@ -56,7 +59,9 @@ def ask(
         told["about"] = asked.about
     if label is not None:
         told["label"] = check_id(label, what="The label of nt.ask")
-    tool = own_tool("ask", ask, returns, what="the answer")
+    tool = own_tool("ask", ask, returns, what="the answer", codec=codec)
+    if returns is not str:
+        _check_fit(asked, tool)
     request = request_for(scope, tool, told, label=label)
     return drive(waiting.ask(request, asked, parent), scope.session.host)
 
@@ -112,6 +117,29 @@ def _text(question: object) -> str:
         )
     values.check_plain(question, root="question")
     return question
+
+
+def _check_keepable(returns: Any) -> None:
+    """Refuse a type that no answer can have: the same question would be asked forever."""
+    bad = never_kept(returns)
+    if bad is not None:
+        raise UsageError(
+            f"nt.ask: an answer of type {describe(returns)} can never be kept, because "
+            f"{describe(bad)} is not plain data. No person was asked. Ask for plain data, such as "
+            "returns=str or returns=list[int], and convert the answer."
+        )
+
+
+def _check_fit(asked: Question, tool: Tool) -> None:
+    """Refuse an option that cannot be the answer: who chooses it would be asked again."""
+    for option in asked.options:
+        try:
+            tool.adopt_result(option)
+        except UsageError as error:
+            raise UsageError(
+                f"nt.ask: the option {option!r} cannot be an answer of type {asked.answer_type}. "
+                "No person was asked. Change the options, or returns=..."
+            ) from error
 
 
 def _shown(about: Any) -> Any:

@@ -190,7 +190,7 @@ def _result(
         )
     if tool is not None:
         # Only checked here. The holder reads the same JSON again with its own annotations.
-        tool.adopt_result(result)
+        check_fit(tool, result)
     return StoredResult(ResultKind.PLAIN, values.encode(result))
 
 
@@ -208,11 +208,37 @@ def check_schema(schema: Any, result: Any) -> None:
         )
 
 
+def check_fit(tool: Tool, result: Any) -> None:
+    """Refuse a result that does not fit the tool, or that the run could not keep.
+
+    A run that cannot keep it would ask for it again, each time it is opened.
+    """
+    stored = tool.adopt_result(result)
+    if stored.kind is not ResultKind.NOT_KEPT or _is_masked(stored):
+        return
+    note = values.decode_object(stored.json)
+    remedy = "Give a shorter result."
+    if "characters" not in note:
+        remedy = (
+            f"Change the return annotation of the tool, {tool.result_type()}, to one whose values "
+            "can be kept (list[int] and not set[int], str and not bytes), and decide again."
+        )
+    raise UsageError(
+        "The run could not keep this result and would ask for it again, each time it is opened. "
+        f"Nothing was decided. {str(note['why']).rstrip('.')}. {remedy}"
+    )
+
+
 def _is_secret(row: CallRow | None) -> bool:
-    """Whether a result was not stored because it is secret. Its text is then masked."""
+    """Whether a result was not stored because it is secret."""
     if row is None or row.result is None or row.result.kind is not ResultKind.NOT_KEPT:
         return False
-    return values.decode_object(row.result.json).get("text") == SHOWN
+    return _is_masked(row.result)
+
+
+def _is_masked(stored: StoredResult) -> bool:
+    """Whether the note in place of a result hides its text, because it is secret."""
+    return values.decode_object(stored.json).get("text") == SHOWN
 
 
 def _answer(review: Review, answer: Any, *, has_result: bool) -> StoredResult:

@@ -19,7 +19,7 @@ from nottwice.model.asking.asked import Question, WantedCall
 from nottwice.model.review import ReviewKind
 from nottwice.model.sealing.secrets import SHOWN, covered, is_fingerprint
 from nottwice.model.tool import Tool
-from nottwice.reviews.decide import check_schema
+from nottwice.reviews.decide import check_fit, check_schema
 from nottwice.views.outcomes import shown_case
 from nottwice.views.people.reviews import CaseView, DecisionView
 from nottwice.views.run.calls import EvidenceView
@@ -79,7 +79,7 @@ def ask_result(tool: Tool | None, parse: Callable[[str], Any], schema: Any = Non
         try:
             value = parse(text)
             if tool is not None:
-                tool.adopt_result(value)
+                check_fit(tool, value)
             else:
                 check_schema(schema, value)
         except (click.UsageError, NottwiceError) as error:

@@ -32,10 +32,23 @@ class Results:
 
     def encode(self, value: Any) -> StoredResult:
         """Keep a result, or a note of what it was. Never raises because of the value."""
+        stored, why = self._kept_or_note(value)
+        if why is not None:
+            log.warning(
+                "the result of tool=%s cannot be kept, so a resume that needs it runs a pure tool "
+                "again and stops at an effect: %r",
+                self._tool,
+                why,
+            )
+        return stored
+
+    def _kept_or_note(self, value: Any) -> tuple[StoredResult, str | None]:
+        """Return what is stored, and why it is only a note if that deserves a warning."""
         if self._signature.result_is_secret():
             # The tool declares it as secret, so there is no need for a warning.
             why = "it is secret, as the tool's annotation says"
-            return StoredResult(ResultKind.NOT_KEPT, values.encode(_about(value, why, SHOWN)))
+            note = values.encode(_about(value, why, SHOWN))
+            return StoredResult(ResultKind.NOT_KEPT, note), None
         typed = False
         try:
             plain = value
@@ -44,14 +57,15 @@ class Results:
                 plain, typed = encoded.plain, encoded.typed
             text = values.encode_known(plain)
         except NotPlainData as error:
-            return self._note(value, why=error.message)
+            return _note(value, why=error.message), error.message
         except Exception as error:
             # A hostile __eq__ or serializer of the user's type must not lose the receipt.
-            return self._note(value, why=f"it could not be written down ({type(error).__name__})")
+            why = f"it could not be written down ({type(error).__name__})"
+            return _note(value, why=why), why
         if len(text) > MAX_RESULT_CHARACTERS:
             why = f"it has {len(text):,} characters, and at most {MAX_RESULT_CHARACTERS:,} are kept"
-            return self._note(value, why=why, text=text)
-        return StoredResult(ResultKind.TYPED if typed else ResultKind.PLAIN, text)
+            return _note(value, why=why, text=text), why
+        return StoredResult(ResultKind.TYPED if typed else ResultKind.PLAIN, text), None
 
     def decode(self, stored: StoredResult) -> Any:
         """The value that was kept."""
@@ -70,25 +84,20 @@ class Results:
 
     def adopt(self, plain: Any) -> StoredResult:
         """Read a result that a person gives as JSON; InvalidArguments if it does not fit."""
-        return self.encode(self._signature.result_codec().validate_plain(plain))
+        return self._kept_or_note(self._signature.result_codec().validate_plain(plain))[0]
 
     def type_text(self) -> str:
         return self._signature.result_codec().type_text()
 
-    def _note(self, value: Any, *, why: str, text: str | None = None) -> StoredResult:
-        note: dict[str, Any] = _about(value, why, _short(value))
-        if text is None:
-            note.update(_plain_form(value))
-        if text is not None:
-            note["characters"] = str(len(text))
-            note["sha256"] = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
-        log.warning(
-            "the result of tool=%s cannot be kept, so a resume that needs it runs a pure tool "
-            "again and stops at an effect: %r",
-            self._tool,
-            why,
-        )
-        return StoredResult(ResultKind.NOT_KEPT, values.encode(note))
+
+def _note(value: Any, *, why: str, text: str | None = None) -> StoredResult:
+    note: dict[str, Any] = _about(value, why, _short(value))
+    if text is None:
+        note.update(_plain_form(value))
+    if text is not None:
+        note["characters"] = str(len(text))
+        note["sha256"] = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+    return StoredResult(ResultKind.NOT_KEPT, values.encode(note))
 
 
 def _plain_form(value: Any) -> dict[str, Any]:
