@@ -105,6 +105,14 @@ def place(made: Place, tmp_path: Path) -> Place:
     return Place(tmp_path / "place")
 
 
+def test_the_command_after_a_recording_works_as_printed(place: Place) -> None:
+    (place.folder / "pyproject.toml").unlink()
+    ended = place.run(f"replay --record 50 'check points' --app {MODULE}.py")
+    _, command = ended.stdout.strip().split("Replay them: nottwice ")
+    assert command == f"replay 'check points' --app {MODULE}.py"
+    assert place.run(command).stdout == "4 checkpoints resumed as recorded\n"
+
+
 def test_recorded_checkpoints_are_resumed_without_a_ledger(place: Place) -> None:
     (place.folder / "agent.db").unlink()
     ended = place.run("replay checkpoints")
@@ -261,6 +269,7 @@ def test_a_program_without_graphs_is_recorded_and_replayed(tmp_path: Path) -> No
     ended = place.run(f"replay --record 50 checkpoints {work} --store plain.db")
     assert ended.exit_code == 0, ended.output
     assert "1 checkpoints are in checkpoints" in ended.stdout
+    assert ended.stdout.endswith(f"Replay them: nottwice replay checkpoints {work}\n")
     (tmp_path / "plain.db").rename(tmp_path / "moved.db")
     ended = place.run(f"replay checkpoints {work}")
     assert (ended.exit_code, ended.stdout) == (0, "1 checkpoint resumed as recorded\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -157,9 +158,18 @@ def replay(
         _refuse_words_of_replaying(junit_file)
         who = login_name() if by is None else by
         _record(settings, app, folder, number, _names(settings, secrets), terms, who)
+        if not settings.as_json:
+            show_line(f"Replay them: {_command(settings, folder, works)}")
         return
     _refuse_words_of_recording(by, secrets)
-    context.exit(_replay(settings, app, folder, terms, junit_file))
+    context.exit(_replay(settings, app, folder, terms, junit_file, works))
+
+
+def _command(settings: Settings, folder: str, works: tuple[str, ...], words: str = "") -> str:
+    """A command for this folder that works as printed."""
+    app = [] if settings.app is None else ["--app", settings.app]
+    named = [word for work in works for word in ("--work", work)]
+    return safe(f"nottwice replay {words}{shlex.join([folder, *app, *named])}")
 
 
 def _refuse_words_of_replaying(junit_file: str | None) -> None:
@@ -214,7 +224,14 @@ def _order(
     )
 
 
-def _replay(settings: Settings, app: App, folder: str, terms: Terms, junit_file: str | None) -> int:
+def _replay(
+    settings: Settings,
+    app: App,
+    folder: str,
+    terms: Terms,
+    junit_file: str | None,
+    works: tuple[str, ...],
+) -> int:
     """Replay and tell; the exit code. A gate that has replayed nothing does not pass (P147)."""
     with _progress(settings, "replaying") as report:
         try:
@@ -242,9 +259,11 @@ def _replay(settings: Settings, app: App, folder: str, terms: Terms, junit_file:
     if any(not result.passed for result in results):
         return FAILED
     if all(result.skipped is not None for result in results):
+        ledger = settings.commands().store_words()
+        command = _command(settings, folder, works, "--record 50 ") + ledger
         show_note(
             "Every checkpoint was skipped, so nothing was replayed and nothing is known about this "
-            f"code. Record checkpoints of its own runs: nottwice replay --record 50 {safe(folder)}"
+            f"code. Record checkpoints of its own runs: {command}"
         )
         return NOTHING_REPLAYED
     return 0
@@ -283,7 +302,6 @@ def _record(
     )
     for one in recorded.left_out:
         show_note(f"left out: {one.name or one.graph} after {one.after}: {one.why}")
-    show_line(f"Replay them: nottwice replay {safe(folder)}")
 
 
 def _recorded_document(recorded: Recorded) -> dict[str, Any]:
