@@ -79,8 +79,10 @@ def test_a_failed_run_can_be_resumed_and_a_removed_one_cannot() -> None:
 
 
 def test_who_asks_for_a_removed_run_is_told_what_did_not_happen_and_what_to_do() -> None:
-    text = removed_text(replace(RUN, workflow_id="it's 7", status=RunStatus.REMOVED))
+    removed = replace(RUN, workflow_id="it's 7", status=RunStatus.REMOVED)
+    text = removed_text(removed, None)
     assert "ended on 1970-01-01" in text
     assert "Nothing was done" in text
     assert "another id" in text
-    assert """nottwice show 'it'"'"'s 7'""" in text
+    assert text.endswith("""nottwice show 'it'"'"'s 7'""")
+    assert removed_text(removed, "my agent.db") == f"{text} --store 'my agent.db'"

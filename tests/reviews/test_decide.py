@@ -87,7 +87,7 @@ def test_a_used_decision_cannot_be_undone(host: Host) -> None:
 
 
 def test_a_decision_about_an_outdated_view_is_refused(host: Host) -> None:
-    with pytest.raises(nt.errors.DecisionConflict, match="changed since it was shown"):
+    with pytest.raises(nt.errors.DecisionConflict, match=r"since it was shown.* --store \S+$"):
         say(host, Verb.HAPPENED, shown_version=7)
     assert host.open_reviews[0].status is ReviewStatus.OPEN
 
@@ -146,7 +146,7 @@ def test_of_two_decisions_at_the_same_moment_one_wins_completely(host: Host) -> 
             super().commit(commit)  # type: ignore[arg-type]
 
     (review,) = host.open_reviews
-    with pytest.raises(nt.errors.DecisionConflict, match="has just been changed"):
+    with pytest.raises(nt.errors.DecisionConflict, match=r"has just been changed.* --store \S+$"):
         decide(
             Racing(host.data),
             host.clock,

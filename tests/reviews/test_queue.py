@@ -60,8 +60,9 @@ def test_a_case_is_found_by_a_prefix_that_names_only_one(host: Host) -> None:
         if not second.review.review_id.startswith(identity[:length])
     )
     assert find_case(store, shortest).review == first.review
+    listing = f"nottwice reviews --store {store.location}$"
     for unknown in ("zz", ""):
-        with pytest.raises(nt.errors.UnknownReview, match="nottwice reviews"):
+        with pytest.raises(nt.errors.UnknownReview, match=listing):
             find_case(store, unknown)
 
 
@@ -72,7 +73,8 @@ def test_the_id_of_a_run_is_refused_with_the_command_for_what_it_waits_for(host:
         find_case(store, "r2")
     assert str(refused.value) == (
         f"'r2' is a run in {store.location}, and this command needs a review of it: {waiting}. "
-        f"Nothing was changed. Look at it with: nottwice decide {waiting}"
+        f"Nothing was changed. Look at it with: nottwice decide {waiting} --store "
+        f"{store.location}"
     )
 
 

@@ -99,7 +99,8 @@ def test_a_command_in_an_error_is_completed_with_the_ledger(tmp_path: Path) -> N
     place = tmp_path / "agent.db"
     with nt.Ledger(place) as ledger:
         shown = Visit(ledger).text("/review/none", status=404)
-    assert f"nottwice reviews Add the ledger to that command: --store {place}" in shown
+    assert f"List them with: nottwice reviews --store {place}" in shown
+    assert "Add the ledger" not in shown
 
 
 def test_a_review_of_changed_rows_says_what_helps_and_refuses_a_form(tmp_path: Path) -> None:

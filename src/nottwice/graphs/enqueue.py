@@ -171,7 +171,7 @@ def _check_same(
     ledger: Ledger, graph: Runnable, known: RunRecord, given: Any, labels: Labels
 ) -> None:
     """Refuse an id that belongs to another run. The run's own graph version does not matter."""
-    check_not_removed(known)
+    check_not_removed(known, location=ledger.location)
     run_id = known.workflow_id
     check_group(run_id, known.group, labels.group)
     if known.graph_id is None or split_graph_id(known.graph_id)[0] != graph.name:

@@ -69,7 +69,7 @@ def _origin(store: Store, graph: Runnable, run_id: str, to: str) -> RunRecord:
     origin = store.load_run(run_id)
     if origin is None:
         raise UnknownRun(f"There is no run {run_id!r} in {store.location}. Nothing was forked.")
-    check_not_removed(origin)
+    check_not_removed(origin, location=store.location)
     check_bound(store, graph, origin)
     known = store.load_run(to)
     if known is not None and (known.origin != run_id or store.checkpoint_chain(to)):

@@ -5,6 +5,7 @@ Only resuming needs code that fits the run. Any version, or none, can report how
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
@@ -157,7 +158,7 @@ def is_over_elsewhere(graph: Runnable, run: RunRecord) -> bool:
 def telling(host: Host, graph: Runnable | None, run: RunRecord) -> Doing[Outcome[Any]]:
     """Return how a finished run ended. ``graph`` is any version of its graph, or None."""
     run_id = run.workflow_id
-    check_not_removed(run)
+    check_not_removed(run, location=host.store.location)
     if run.status is RunStatus.COMPLETED:
         yield Read(lambda store: _check_believed(store, run_id))
     if run.status is RunStatus.ABORTED:
@@ -266,7 +267,7 @@ def beginning(
     if known is None:
         first = graph.state.first(opening.input)
         return replace(opening, graph=record, input_json=values.encode(first))
-    check_not_removed(known)
+    check_not_removed(known, location=opening.host.store.location)
     if not moves:
         yield Read(lambda store: check_bound(store, graph, known))
     input_json = known.given_input()
@@ -317,7 +318,8 @@ def _check_believed(store: Store, run_id: str) -> None:
     if flaws:
         raise LedgerTampered(
             f"Run {run_id!r} has ended, but its records do not verify: {'; '.join(flaws)}. Its "
-            "result was not returned. To list all problems: nottwice audit --verify",
+            "result was not returned. To list all problems: nottwice audit --verify --store "
+            f"{shlex.quote(store.location)}",
             run_id=run_id,
         )
 
@@ -367,7 +369,7 @@ def _look(store: Store, graph: Runnable | None, run_id: str, left: Advanced | No
         raise UnknownRun(
             f"There is no run {run_id!r} in {store.location}. Start it: graph.run({run_id!r}, ...)."
         )
-    check_not_removed(known)
+    check_not_removed(known, location=store.location)
     if graph is not None:
         _check_name(graph, known)
     if left is not None and left.state is not None:

@@ -46,7 +46,7 @@ def telling(
         traceparent=traceparent(),
     )
     run: RunRecord | None = yield Read(lambda store: store.load_run(event.workflow_id))
-    check_not_removed(run)
+    check_not_removed(run, location=host.store.location)
     known: EventRecord | None = yield _known(event)
     if known is None and run is not None and run.status is RunStatus.ABORTED:
         raise RunAborted(

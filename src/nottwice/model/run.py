@@ -294,12 +294,16 @@ class Fence:
     epoch: int
 
 
-def removed_text(run: RunRecord) -> str:
-    """Return the text for a caller that asks for a run that retention has removed."""
+def removed_text(run: RunRecord, location: str | None) -> str:
+    """Return the text for a caller that asks for a run that retention has removed.
+
+    ``location``: the ledger, for the command; None: it is not known here.
+    """
     ended = utc(run.updated_at)
+    ledger = "" if location is None else f" --store {shlex.quote(location)}"
     return (
         f"Run {run.workflow_id!r} ended on {ended:%Y-%m-%d} and was later removed by retention. "
         "Nothing was done: its receipts are gone, so everything it did would be done again. "
         "To do it once more on purpose, start a run with another id. See what is left: nottwice "
-        f"show {shlex.quote(run.workflow_id)}"
+        f"show {shlex.quote(run.workflow_id)}{ledger}"
     )

@@ -13,6 +13,7 @@ from typing import Any
 
 from nottwice.engine import events
 from nottwice.engine.clock import Clock
+from nottwice.engine.doubts.blocking import decide_command
 from nottwice.errors import DecisionConflict, UsageError
 from nottwice.guard.plain_data.codec import Codec
 from nottwice.model import values
@@ -61,7 +62,7 @@ def decide(
         is_next = case.review.version in (shown_version + 1, shown_version + 2)
         if is_next and _is_repeated(case.review, verb, by=by, why=why, result_json=given):
             return case.review
-        raise _changed(case.review, "Nothing was decided.")
+        raise _changed(store, case.review, "Nothing was decided.")
     _check_people(by, why, verb)
     _check_attempt(case, verb, holder_stopped=holder_stopped)
     decision = Decision(
@@ -69,7 +70,7 @@ def decide(
         by=by,
         why=why,
         at=clock.now(),
-        result=_result(case, verb, result, has_result=has_result, tool=tool),
+        result=_result(store, case, verb, result, has_result=has_result, tool=tool),
         holder_stopped=holder_stopped,
     )
     return _write(store, clock, case, lambda review: review.decided(decision), verb.value, by, why)
@@ -95,7 +96,7 @@ def undo(
             store, case.review, by=by, why=why
         ):
             return case.review
-        raise _changed(case.review, "Nothing was changed.")
+        raise _changed(store, case.review, "Nothing was changed.")
     return _write(store, clock, case, Review.undone, "undo", by, why)
 
 
@@ -130,10 +131,10 @@ def _is_undone(store: Store, review: Review, *, by: str, why: str) -> bool:
     return bool(said) and (said[-1].action, said[-1].who, said[-1].why) == ("decide undo", by, why)
 
 
-def _changed(review: Review, outcome: str) -> DecisionConflict:
+def _changed(store: Store, review: Review, outcome: str) -> DecisionConflict:
     return DecisionConflict(
         f"Review {review.review_id} has changed since it was shown. {outcome} "
-        f"Look at it again: nottwice decide {review.review_id}"
+        f"Look at it again: {decide_command(review.review_id, store.location)}"
     )
 
 
@@ -166,10 +167,10 @@ def _check_attempt(case: Case, verb: Verb, *, holder_stopped: bool) -> None:
 
 
 def _result(
-    case: Case, verb: Verb, result: Any, *, has_result: bool, tool: Tool | None
+    store: Store, case: Case, verb: Verb, result: Any, *, has_result: bool, tool: Tool | None
 ) -> StoredResult | None:
     if verb.answers:
-        return _answer(case.review, result, has_result=has_result)
+        return _answer(store, case.review, result, has_result=has_result)
     if verb is not Verb.HAPPENED:
         if has_result:
             raise UsageError(f"{verb.value!r} takes no result. Nothing was decided.")
@@ -241,13 +242,13 @@ def _is_masked(stored: StoredResult) -> bool:
     return values.decode_object(stored.json).get("text") == SHOWN
 
 
-def _answer(review: Review, answer: Any, *, has_result: bool) -> StoredResult:
+def _answer(store: Store, review: Review, answer: Any, *, has_result: bool) -> StoredResult:
     """Check that an answer fits its question, as far as possible without the code that asked."""
     question = shown_in(review)
     if not isinstance(question, Question):
         raise UsageError(
             f"Review {review.review_id} is not a question, so it takes no answer. Nothing "
-            f"was decided. Look at it: nottwice decide {review.review_id}"
+            f"was decided. Look at it: {decide_command(review.review_id, store.location)}"
         )
     if not has_result:
         options = f" It is one of: {', '.join(question.options)}." if question.options else ""
@@ -303,7 +304,7 @@ def _write(
     except Outdated:
         raise DecisionConflict(
             f"Review {review.review_id} has just been changed elsewhere. Nothing was decided. "
-            f"Look at it again: nottwice decide {review.review_id}"
+            f"Look at it again: {decide_command(review.review_id, store.location)}"
         ) from None
     if events.listeners:
         events.tell(

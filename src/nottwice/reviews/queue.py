@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from nottwice.engine.doubts.blocking import decide_command
 from nottwice.errors import LedgerCorrupt, UnknownReview, UsageError
 from nottwice.model import values
 from nottwice.model.call import CallRow
@@ -62,7 +64,7 @@ def find_review(store: Store, review_id: str) -> Review:
         _refuse_run(store, review_id)
         raise UnknownReview(
             f"There is no review {review_id!r} in {store.location}. Nothing was changed. "
-            "List them with: nottwice reviews"
+            f"List them with: nottwice reviews --store {shlex.quote(store.location)}"
         )
     if len(matches) > 1:
         names = ", ".join(review.review_id for review in matches[:5])
@@ -76,8 +78,8 @@ def _refuse_run(store: Store, run_id: str) -> None:
     if waiting:
         raise UnknownReview(
             f"{run_id!r} is a run in {store.location}, and this command needs a review of it: "
-            f"{', '.join(waiting[:5])}. Nothing was changed. Look at it with: nottwice decide "
-            f"{waiting[0]}"
+            f"{', '.join(waiting[:5])}. Nothing was changed. Look at it with: "
+            f"{decide_command(waiting[0], store.location)}"
         )
 
 

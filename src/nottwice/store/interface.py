@@ -572,10 +572,13 @@ class ManyFiles(Protocol):
         """The ids of the runs whose seals do not fit, which no list shows."""
 
 
-def check_not_removed(known: RunRecord | None) -> None:
-    """Refuse to claim a tombstone. Its receipts are gone, so its effects would happen again."""
+def check_not_removed(known: RunRecord | None, *, location: str | None = None) -> None:
+    """Refuse to claim a tombstone. Its receipts are gone, so its effects would happen again.
+
+    ``location``: the ledger that it is in, if the caller knows it.
+    """
     if known is not None and known.status is RunStatus.REMOVED:
-        raise RunRemoved(removed_text(known), run_id=known.workflow_id)
+        raise RunRemoved(removed_text(known, location), run_id=known.workflow_id)
 
 
 def commit_of(one: ClaimedRun) -> Commit:

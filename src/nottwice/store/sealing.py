@@ -35,8 +35,9 @@ class Numbers(NamedTuple):
 class Sealing:
     """Seals and checks rows for one store of one process. Without a key it does neither."""
 
-    def __init__(self, seals: Seals | None) -> None:
+    def __init__(self, seals: Seals | None, *, location: str) -> None:
         self.seals = seals
+        self._location = location
         self._heads: dict[tuple[str, int], Head] = {}
         self._numbers: dict[str, Numbers] = {}
 
@@ -93,7 +94,7 @@ class Sealing:
                 f"Run {workflow_id!r} is sealed with key {key_id}, and the keys here are {known}. "
                 "Nothing was written. Put that key back, on a line below the newest one. If it is "
                 "lost, and you know that the run is right as it is: nottwice audit --adopt "
-                f"{shlex.quote(workflow_id)} --why TEXT",
+                f"{shlex.quote(workflow_id)} --why TEXT --store {shlex.quote(self._location)}",
                 key_id=key_id,
             )
 

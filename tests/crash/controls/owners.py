@@ -132,7 +132,7 @@ def _in_a_savepoint(connection: sqlite3.Connection, commit: Commit) -> BaseExcep
     with contextlib.suppress(sqlite3.Error):
         connection.execute("SAVEPOINT member")
     try:
-        refused = sqlite_commits._write(connection, commit, Sealing(None))
+        refused = sqlite_commits._write(connection, commit, Sealing(None, location="agent.db"))
     except sqlite3.Error as error:
         with contextlib.suppress(sqlite3.Error):
             connection.execute("ROLLBACK TO member")

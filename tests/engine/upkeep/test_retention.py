@@ -125,7 +125,7 @@ def test_a_removed_run_cannot_start_again_and_the_error_says_what_to_do(host: Ho
             plain_run(ledger)
         assert refused.value.run_id == "run"  # type: ignore[attr-defined]
         assert sent == ["run"]
-        with pytest.raises(nt.errors.RunRemoved):
+        with pytest.raises(nt.errors.RunRemoved, match=f"show run --store {ledger.location}$"):
             ledger.send("run", "paid")
         host.clock.advance(400 * DAY)
         sweep(ledger.store, host.clock)
@@ -143,7 +143,7 @@ def test_a_removed_graph_is_not_answered_with_what_is_left_of_it(host: Host) -> 
             lambda: parent.run("graph", {"asks": False}, store=ledger),
             lambda: parent.fork("graph", to="other", store=ledger),
         ):
-            with pytest.raises(nt.errors.RunRemoved):
+            with pytest.raises(nt.errors.RunRemoved, match=f"graph --store {ledger.location}$"):
                 action()
         assert sent == ["child"]
 

@@ -21,7 +21,7 @@ def new_ledger() -> sqlite3.Connection:
 
 def apply(connection: sqlite3.Connection, commit: Commit) -> None:
     """Commit the long way; raise if it is refused."""
-    refused = write(connection, commit, Sealing(None))
+    refused = write(connection, commit, Sealing(None, location="agent.db"))
     if refused is not None:
         raise refused
 

@@ -73,7 +73,7 @@ EVERYTHING = Commit(
 
 def test_a_plan_writes_nothing_itself(connection: sqlite3.Connection) -> None:
     before, changes = dump(connection), connection.total_changes
-    outcome, statements = decide(connection, EVERYTHING, Sealing(None))
+    outcome, statements = decide(connection, EVERYTHING, Sealing(None, location="agent.db"))
     assert outcome is None
     assert (dump(connection), connection.total_changes) == (before, changes)
     assert len(statements) == 11

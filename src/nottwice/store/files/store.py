@@ -91,7 +91,7 @@ class JsonFileStore(whereabouts.OnDisk, StoreBase):
         self._prepare(create=create)
         _stores.add(self)
         log.info("ledger opened at %s", self.location)
-        log.info(Sealing(seals).describe())
+        log.info(Sealing(seals, location=self.location).describe())
 
     def commit(self, commit: Commit) -> None:
         self._in_this_process()

@@ -94,7 +94,7 @@ class PostgresStore(SqlStore):
         self._leasing = threading.Lock()
         self._held: set[str] = set()
         self._closed = False
-        self._sealing = Sealing(seals)
+        self._sealing = Sealing(seals, location=self.location)
         self._prepare(create=create)
         _stores.add(self)
         log.info("ledger opened at %s", self.location)

@@ -73,7 +73,7 @@ class SqliteStore(whereabouts.OnDisk, SqliteCommits, SqlStore):
         self._now = now
         self._busy_seconds = whereabouts.busy_seconds(busy_seconds)
         self._acknowledged = Acknowledged()
-        self._sealing = Sealing(seals)
+        self._sealing = Sealing(seals, location=self.location)
         self._prepare(create=create)
         _stores.add(self)
         log.info("ledger opened at %s", self.location)
