@@ -46,7 +46,13 @@ def test_what_did_not_happen_is_tried_exactly_once_more(workplace: Workplace) ->
     workplace.agent("handle", "ticket-9", kill="refund")
     assert status_of(workplace, review_id) == "used"
     assert "ReplayUnsafeError" in workplace.agent("handle", "ticket-9").stderr
-    assert workplace.review_of("ticket-9") != review_id
+    newer = workplace.review_of("ticket-9")
+    assert newer != review_id
+    again = workplace.cli("decide", review_id, "did-not-happen", "--why", "not at the bank")
+    assert again.stdout.splitlines()[-1] == (
+        f"Run 'ticket-9' has used it already and now waits for review {newer}: "
+        f"nottwice decide {newer} --store {workplace.store}"
+    )
 
 
 def test_an_abort_ends_the_run_permanently(workplace: Workplace) -> None:

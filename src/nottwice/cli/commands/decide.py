@@ -292,14 +292,19 @@ def _what_next(ledger: Ledger, review: ReviewView, settings: Settings) -> str:
     run_id = review.run_id
     if review.is_open:
         return f"Run {run_id!r} waits. {settings.command(f'decide {review.review_id}')}"
+    others = [one for one in list_reviews(ledger, run_id=run_id).reviews if one.is_open]
     if review.status is not ReviewStatus.DECIDED or review.decision is None:
-        return f"Run {run_id!r} has used it already; nothing is left to do."
+        if not others:
+            return f"Run {run_id!r} has used it already; nothing is left to do."
+        # The same call may have asked again since, so the id that was typed may be an old one.
+        ids = ", ".join(one.review_id for one in others)
+        command = settings.command(f"decide {others[0].review_id}")
+        return f"Run {run_id!r} has used it already and now waits for review {ids}: {command}"
     if review.decision.verb is Verb.ABORT:
         return (
             f"Open run {run_id!r} again to end it: your program gets RunAborted, and nothing more "
             "is sent."
         )
-    others = [one for one in list_reviews(ledger, run_id=run_id).reviews if one.is_open]
     if others:
         command = settings.command(f"decide {others[0].review_id}")
         return f"Run {run_id!r} still waits for {len(others)} more: {command}"
