@@ -373,8 +373,46 @@ def test_results_come_in_the_order_of_the_items_and_threads_are_bounded(host: Ho
         assert nt.map(meet, range(6), threads=3) == [-x for x in range(6)]
         nt.map(crowd, range(4), threads=3)
         assert nt.map(abs, [], name="none") == []
-        assert nt.map(abs, [-1], name="odd", threads=0) == [1]
+        assert nt.map(abs, [-1], name="odd", threads=1) == [1]
     assert too_many == []
+
+
+class Later:
+    async def __call__(self, x: int) -> int:
+        return x
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ((abs, None), {}),
+        ((5, [1]), {}),
+        ((Later(), [1]), {}),
+        *(((abs, [1]), {"threads": threads}) for threads in (0, -1, 1.5, "2")),
+    ],
+)
+def test_what_map_cannot_do_is_refused_before_anything_happens(
+    host: Host, given: tuple[Any, Any], words: dict[str, Any]
+) -> None:
+    with host.process() as ledger, ledger.run("r"):
+        with pytest.raises(nt.errors.UsageError, match="Nothing happened"):
+            nt.map(*given, **words)
+    assert marks(host) == {}
+
+
+def test_what_gather_cannot_await_is_refused_before_anything_happens(host: Host) -> None:
+    """And a coroutine beside it is closed: no warning comes up in another place."""
+    gather: Any = nt.gather
+
+    async def main(ledger: nt.Ledger) -> None:
+        async with ledger.run("r"):
+            for given in ((asyncio.sleep(0), 5), ([asyncio.sleep],), (None,)):
+                with pytest.raises(nt.errors.UsageError, match="Nothing happened"):
+                    await gather(*given)
+
+    with host.process() as ledger:
+        asyncio.run(main(ledger))
+    assert marks(host) == {}
 
 
 def test_gather_does_the_same_in_one_loop(host: Host, sender: Sender) -> None:

@@ -98,6 +98,18 @@ def test_a_decision_needs_who_and_why(host: Host, missing: str) -> None:
         say(host, Verb.HAPPENED, **{missing: " "})
 
 
+@pytest.mark.parametrize("words", [{"by": 5}, {"why": 5}, {"why": None}])
+def test_who_and_why_are_text(host: Host, words: dict[str, Any]) -> None:
+    with host.process() as ledger, nt.Reviews(ledger) as reviews:
+        (review,) = host.open_reviews
+        given = {"by": "ann", "why": "looked", **words}
+        with pytest.raises(nt.errors.UsageError, match=r"must be text.*Nothing was decided"):
+            reviews.decide(review.review_id, "abort", **given)
+        with pytest.raises(nt.errors.UsageError, match="must be text"):
+            reviews.undo(review.review_id, **given)
+    assert host.open_reviews == [review]
+
+
 def test_it_happened_needs_a_result_and_the_other_verbs_take_none(host: Host) -> None:
     with pytest.raises(nt.errors.UsageError, match="needs the result"):
         say(host, Verb.HAPPENED, has_result=False)

@@ -6,14 +6,21 @@ import asyncio
 import contextvars
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from reprlib import repr as _short
 from types import TracebackType
 from typing import Any, TypeVar
 
 from nottwice.engine import bodies, events
-from nottwice.engine.drivers import drive, drive_async, error_of, until_all_ended
+from nottwice.engine.drivers import (
+    drive,
+    drive_async,
+    error_of,
+    is_coroutine_function,
+    until_all_ended,
+)
 from nottwice.engine.hiding import classify
 from nottwice.engine.session import Scope, current_attempt, current_scope
 from nottwice.engine.stepping import steps
@@ -136,12 +143,22 @@ def map(
     Inside a step the branches belong to it. Outside, they form their own step, named ``name`` or
     after the function. All branches end before the first error is raised.
     """
-    if inspect.iscoroutinefunction(function):
+    if not callable(function):
+        raise UsageError(
+            f"nt.map calls a function with each item, and {_short(function)} is not one. Nothing "
+            "happened. Use: nt.map(f, items)"
+        )
+    if is_coroutine_function(function):
         raise UsageError(
             f"nt.map calls functions in threads, and {_name_of(function)!r} is async, so it would "
             "never be awaited. Nothing happened. Use: await nt.gather(*[f(item) for item in items])"
         )
-    work = list(items)
+    if not isinstance(threads, int) or threads < 1:
+        raise UsageError(
+            f"nt.map: threads={_short(threads)} must be a whole number of at least 1. Nothing "
+            "happened."
+        )
+    work = list(_iterated(items))
     with _own_step("nt.map", name or f"map {_name_of(function)}"):
         scope = scope_of("nt.map")
         with ThreadPoolExecutor(max(1, min(threads, len(work) or 1))) as pool:
@@ -159,6 +176,7 @@ async def gather(*awaitables: Awaitable[T], name: str | None = None) -> list[T]:
     """
     tasks: list[asyncio.Task[T]] = []
     try:
+        _check_awaitable(awaitables)
         async with _own_step("nt.gather", name or f"gather {', '.join(map_names(awaitables))}"):
             scope = scope_of("nt.gather")
             tasks += [
@@ -175,6 +193,25 @@ async def gather(*awaitables: Awaitable[T], name: str | None = None) -> list[T]:
             for awaitable in awaitables:
                 if asyncio.iscoroutine(awaitable):
                     awaitable.close()
+
+
+def _iterated(items: Iterable[T]) -> Iterator[T]:
+    try:
+        return iter(items)
+    except TypeError:
+        raise UsageError(
+            f"nt.map calls its function with each item of a list, and {_short(items)} has none. "
+            "Nothing happened. Use: nt.map(f, [a, b])"
+        ) from None
+
+
+def _check_awaitable(given: Iterable[object]) -> None:
+    for number, one in enumerate(given, 1):
+        if not inspect.isawaitable(one):
+            raise UsageError(
+                f"nt.gather awaits what it is given, and argument {number}, {_short(one)}, cannot "
+                "be awaited. Nothing happened. Use: await nt.gather(*[f(item) for item in items])"
+            )
 
 
 def map_names(awaitables: Iterable[Any]) -> list[str]:

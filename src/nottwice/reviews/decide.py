@@ -9,6 +9,7 @@ again is the same decision. Promises kept here: P18, P323.
 from __future__ import annotations
 
 from collections.abc import Callable
+from reprlib import repr as _short
 from typing import Any
 
 from nottwice.engine import events
@@ -144,6 +145,12 @@ def _subject(review: Review) -> str:
 
 def _check_people(by: str, why: str, verb: Verb | None) -> None:
     needed = (("by", by), ("why", why)) if needs_reason(verb) else (("by", by),)
+    for name, text in (("by", by), ("why", why)):
+        if not isinstance(text, str):
+            raise UsageError(
+                f"{name}={_short(text)} must be text: who decided and why are recorded. Nothing "
+                "was decided."
+            )
     for name, text in needed:
         if not text.strip():
             raise UsageError(
