@@ -362,6 +362,28 @@ ENGINE: tuple[Mutant, ...] = (
         why="A result would be lost that another commit was to write.",
     ),
     Mutant(
+        name="a tool that returned a coroutine has done nothing",
+        file="engine/drivers.py",
+        old="        failed = Ambiguous if tool.replay_class.effectful else Permanent\n",
+        new="        failed = Permanent\n",
+        tests=(
+            "tests/engine/test_drivers.py"
+            "::test_a_coroutine_from_an_effectful_sync_tool_leaves_the_call_in_doubt",
+        ),
+        why="Its body has run, so a retry would repeat its effect.",
+    ),
+    Mutant(
+        name="a result that cannot be kept is accepted from a person",
+        file="reviews/decide.py",
+        old="    if stored.kind is not ResultKind.NOT_KEPT or _is_masked(stored):\n",
+        new="    if stored is not None:\n",
+        tests=(
+            "tests/reviews/test_decide.py::"
+            "test_a_result_that_the_run_cannot_keep_is_refused_until_the_annotation_is_changed",
+        ),
+        why="Every resume would ask for it again, without an end.",
+    ),
+    Mutant(
         name="an interrupt is raised again while a loop ends its tasks",
         file="engine/drivers.py",
         old="        if task.done() and isinstance(error_of(task), Exception):\n",

@@ -349,7 +349,8 @@ def _check_function(function: Any, name: str) -> None:
     if not is_coroutine_function(function) and any(map(_yields, _layers(function))):
         raise InvalidTool(
             f"Tool {name!r} was not declared: it yields, so it would do its work after its "
-            "receipt was written. Return a list, or protect what it calls."
+            "receipt was written. Return a list, or protect what it calls. If a wrapper collects "
+            "all that it yields, protect a function that calls the wrapper."
         )
 
 
