@@ -212,6 +212,28 @@ def test_code_that_ends_the_process_ends_only_its_run(host: Host) -> None:
     assert status(host) is RunStatus.RUNNING
 
 
+class Unreadable(BaseException):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+@pytest.mark.parametrize("bases", [(Unreadable, Exception), (Unreadable,)])
+def test_an_error_whose_text_cannot_be_read_stops_neither_the_worker_nor_others(
+    host: Host, caplog: pytest.LogCaptureFixture, bases: tuple[type, ...]
+) -> None:
+    error: type[BaseException] = type("Mute", bases, {})
+
+    def fail(state: Any) -> None:
+        raise error
+
+    flow, fine = one_node(fail), one_node(lambda state: None, "fine")
+    enqueue(host, flow, "r")
+    enqueue(host, fine, "s")
+    tally = work(host, flow, fine)
+    assert (tally.completed, tally.failed + tally.put_off) == (1, 1)
+    assert "Mute: 'its message could not be read: ValueError'" in caplog.text
+
+
 def test_a_run_that_has_what_it_waits_for_and_does_not_use_it_is_put_off(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,7 @@ import logging
 import queue
 from dataclasses import field, replace
 
-from nottwice.engine import said
+from nottwice.engine import hiding, said
 from nottwice.engine.drivers import drive
 from nottwice.engine.said import Said
 from nottwice.errors import LedgerCorrupt, RunBusy, SchemaTooNew, StoreError, UsageError
@@ -277,14 +277,20 @@ class _Shift:
         if isinstance(error, RunBusy):
             self._put_off(task, "another process drives it", longer=False)
             return
-        left, kind = self._load(task.run_id), type(error).__name__
+        left, kind, text = self._load(task.run_id), type(error).__name__, self._text(error)
         if left is not None and left.status is RunStatus.FAILED:
             self._count(failed=1)
-            log.warning("run=%r failed: %s: %r", task.run_id, kind, str(error))
+            log.warning("run=%r failed: %s: %r", task.run_id, kind, text)
             return
-        log.warning("run=%r cannot continue here: %s: %r", task.run_id, kind, str(error))
+        log.warning("run=%r cannot continue here: %s: %r", task.run_id, kind, text)
         self.choice.suspect(task.run_id)
         self._put_off(task, kind)
+
+    def _text(self, error: BaseException | None) -> str:
+        """The message of an error, even if reading it raises."""
+        if error is None:
+            return ""
+        return hiding.classify(error, effectful=False, now=self.ledger.clock.now()).message
 
     def _put_off(self, task: RunTask, why: str, *, longer: bool = True) -> None:
         now = self.ledger.clock.now()
