@@ -126,6 +126,23 @@ def test_a_graph_that_is_not_here_is_asked_for_no_more(host: Host, ledger: Ledge
     assert {run.graph_id for run in choice.strangers()} == {"other@1.0.0"}
 
 
+def test_a_graph_at_its_limit_hides_no_other_graph_however_many_versions_it_has(
+    ledger: Ledger,
+) -> None:
+    first, second, fast = flow_of(), flow_of(version="1.0.1"), flow_of("fast")
+    for number in range(20):
+        enqueue(ledger, (first, second)[number % 2], f"r{number}")
+    enqueue(ledger, fast, "f")
+    choice = TaskChoice(ledger, nt.App(graphs=[second, fast]))
+    for _ in range(2):
+        choice.note_limit("flow@1.0.1", ledger.clock.now() + 1)
+        assert chosen(choice, 1) == ["f"]
+        choice.note_limit("flow@1.0.0", ledger.clock.now() + 1)
+        assert chosen(choice, 1) == ["f"]
+    ledger.clock.pause(1)
+    assert chosen(choice, 9, "f") == [f"r{number}" for number in range(9)]
+
+
 def test_a_run_that_this_process_could_not_give_up_is_taken_up_again(
     host: Host, ledger: Ledger
 ) -> None:

@@ -78,8 +78,10 @@ class TaskChoice:
         """Ids of graphs that this worker has no code for."""
         self._own: set[str] = set()
         """Ids of graphs that it has the code for in another patch."""
-        self._full: dict[str, tuple[str, float]] = {}
-        """Graphs at their limit: a run of each, and when there may be room again."""
+        self._full: dict[str, float] = {}
+        """The names of graphs at their limit, and when there may be room again."""
+        self._limited: dict[str, set[str]] = {}
+        """The ids of all versions that were seen of such graphs."""
         self._left_here: set[str] = set()
         """Runs that this process may still hold, because releasing them failed."""
         self._undriven: dict[str, int] = {}
@@ -196,17 +198,19 @@ class TaskChoice:
 
     def note_limit(self, graph_id: str, until: float) -> None:
         """Note that a graph is at its limit. Its runs are not picked up before this time."""
-        self._full[split_graph_id(graph_id)[0]] = (graph_id, until)
+        name = split_graph_id(graph_id)[0]
+        self._full[name] = until
+        self._limited.setdefault(name, set()).add(graph_id)
 
-    def _at_limit(self, now: float) -> dict[str, str]:
-        """The names of graphs at their limit, each with the id of one of its versions."""
+    def _at_limit(self, now: float) -> set[str]:
+        """The names of graphs at their limit."""
         # A clock that jumps back does not extend the pause.
         self._full = {
-            name: (graph_id, until)
-            for name, (graph_id, until) in self._full.items()
+            name: until
+            for name, until in self._full.items()
             if now < until <= now + MOST_LIMIT_SECONDS
         }
-        return {name: graph_id for name, (graph_id, _) in self._full.items()}
+        return set(self._full)
 
     def suspect(self, run_id: str) -> None:
         """Note that a run ended here with an error that may have kept it from being released."""
@@ -234,16 +238,23 @@ class TaskChoice:
         most *= 1 + self._others
         # Runs being advanced are held and not listed, except those that were started just now.
         aside = min(len(unwanted), MOST_JUST_STARTED) + self.patience.count(now=now)
-        full = set(self._at_limit(now).values())
+        at_limit = self._at_limit(now)
         while True:
+            full = {graph_id for name in at_limit for graph_id in self._limited[name]}
             found = self._ledger.store.ready_runs(
                 begun=begun, now=now, limit=most + aside, without=self._foreign | full
             )
+            # A limit is for all versions of a graph.
+            versions = {_name_of(run): str(run.graph_id) for run in found}
+            for name in at_limit & versions.keys():
+                self._limited[name].add(versions[name])
             unknown = {run.graph_id for run in found if run.parent_id is None} - self._foreign
             unknown = {graph_id for graph_id in unknown if graph_id and not self._has(graph_id)}
-            if not unknown:
+            if not unknown and not at_limit & versions.keys():
                 break
-            log.info("leaving runs of %s to other workers", ", ".join(sorted(map(str, unknown))))
+            if unknown:
+                names = ", ".join(sorted(map(str, unknown)))
+                log.info("leaving runs of %s to other workers", names)
             self._foreign |= {str(graph_id) for graph_id in unknown}
         why = "it can continue" if begun else "it is new"
         tasks = list(self._fitting(((run, why) for run in found), unwanted, now))[:most]
@@ -349,6 +360,11 @@ class TaskChoice:
         return any(
             graph.name == name and graph.version[:2] == version[:2] for graph in self.app.graphs
         )
+
+
+def _name_of(run: RunRecord) -> str:
+    """The name of its graph, for all versions the same."""
+    return (run.graph_id or "").rpartition("@")[0]
 
 
 def _minor(graph: _Graph) -> str:
