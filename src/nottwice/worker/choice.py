@@ -82,6 +82,9 @@ class TaskChoice:
         """The names of graphs at their limit, and when there may be room again."""
         self._limited: dict[str, set[str]] = {}
         """The ids of all versions that were seen of such graphs."""
+        self._again_at = 0.0
+        """When the last of the runs that met a limit here is tried again."""
+        self._looked_at = 0.0
         self._left_here: set[str] = set()
         """Runs that this process may still hold, because releasing them failed."""
         self._undriven: dict[str, int] = {}
@@ -107,7 +110,7 @@ class TaskChoice:
 
     def next_tasks(self, most: int, *, busy: Collection[str]) -> list[RunTask]:
         """Return at most ``most`` runs that can continue now and are not being advanced here."""
-        now = self._ledger.clock.now()
+        self._looked_at = now = self._ledger.clock.now()
         unwanted = {*busy}
         if self._ledger.store.claims_many:
             return self._next_claimed(most, unwanted, now)
@@ -201,6 +204,16 @@ class TaskChoice:
         name = split_graph_id(graph_id)[0]
         self._full[name] = until
         self._limited.setdefault(name, set()).add(graph_id)
+
+    def note_wait(self, until: float) -> None:
+        """Note that a run met a limit and is tried again at this time."""
+        self._again_at = max(self._again_at, until)
+
+    def holds_back(self) -> bool:
+        """Whether the last look may have left out runs that can continue soon: those of a graph at
+        its limit, and those that met a limit here and are tried again in a few seconds."""
+        now = self._looked_at
+        return bool(self._at_limit(now)) or now < self._again_at <= now + MOST_LIMIT_SECONDS
 
     def _at_limit(self, now: float) -> set[str]:
         """The names of graphs at their limit."""

@@ -14,6 +14,7 @@ import asyncio
 import dataclasses
 import logging
 import queue
+from collections.abc import Iterator
 from dataclasses import field, replace
 
 from nottwice.engine import hiding, said
@@ -28,7 +29,7 @@ from nottwice.guard.ledger import Ledger
 from nottwice.model.data.records import frozen_record
 from nottwice.model.graphs.graph import split_graph_id
 from nottwice.model.review import ReviewKind, ReviewStatus
-from nottwice.model.run import RunRecord, RunStatus, Wait
+from nottwice.model.run import RunRecord, RunStatus, Wait, WaitKind
 from nottwice.model.runs.limits import Meter, meters_of_run
 from nottwice.model.tool import Duration, parse_duration
 from nottwice.worker.choice import MOST_LIMIT_SECONDS, RunTask, TaskChoice
@@ -102,6 +103,7 @@ class Worker:
     def run(self, *, until_idle: bool = False) -> WorkerStats:
         """Work until ``stop()`` is called or, with ``until_idle``, until no run can continue.
 
+        Runs that only a limit holds back can continue, if they are tried again within five seconds.
         Returns what was done. An exception of a node is the failure of its run and does not stop
         the worker.
         """
@@ -178,7 +180,8 @@ class _Shift:
     def work(self, *, until_idle: bool) -> None:
         while not self.worker._stopping:
             started = self._take_up()
-            if until_idle and not started and not self.crew.busy and not self._store_failures:
+            is_idle = not started and not self.crew.busy and not self._store_failures
+            if until_idle and is_idle and not self.choice.holds_back():
                 return
             self.presence.renew()
             self._hear(self._pause_seconds())
@@ -261,13 +264,27 @@ class _Shift:
             self._count(**{"handed_back" if handed_back else left.status.value: 1})
 
     def _note_limit(self, task: RunTask, waits: tuple[Wait, ...]) -> None:
-        """If a run met the limit of its graph, leave the others in the queue for a while."""
+        """If a run met a limit, note it; if that of its graph, leave the others in the queue for a
+        while."""
         graph_id = task.run.graph_id or ""
         full = [meter.limit.text for meter in self._of_graph(graph_id)]
+        now = self.ledger.clock.now()
         for wait in waits:
             if wait.subject in full and wait.until is not None:
-                now = self.ledger.clock.now()
                 self.choice.note_limit(graph_id, min(wait.until, now + MOST_LIMIT_SECONDS))
+        for until in self._limited_until(waits):
+            if until <= now + MOST_LIMIT_SECONDS:
+                self.choice.note_wait(until)
+
+    def _limited_until(self, waits: tuple[Wait, ...]) -> Iterator[float]:
+        """Yield when a run that met a limit is tried again, or each of its child runs that did."""
+        texts = {limit.text for limit in self.ledger.host.limits}
+        for wait in waits if texts else ():
+            if wait.subject in texts and wait.until is not None:
+                yield wait.until
+            elif wait.kind is WaitKind.CHILD:
+                child = self._load(wait.subject)
+                yield from () if child is None else self._limited_until(child.waits)
 
     def _of_graph(self, graph_id: str) -> list[Meter]:
         limits = self.ledger.host.limits

@@ -12,6 +12,7 @@ import nottwice as nt
 from nottwice.guard.ledger import Ledger
 from nottwice.model.run import RunStatus, WaitKind
 from nottwice.store.limits import LOOK_AGAIN_SECONDS
+from nottwice.worker import worker as module
 from tests.fakes import FakeClock
 
 SECONDS = 30.0
@@ -44,7 +45,23 @@ class Bench:
             self.clock.advance(0.001)
 
     def work(self, **options: Any) -> nt.types.WorkerStats:
-        return nt.Worker(self.app, **options).run(until_idle=True)
+        """As far as a worker gets before time passes."""
+        worker = nt.Worker(self.app, **options)
+        shift = module._Shift(worker, self.app.ledger, None)
+        while shift._take_up() or shift.crew.busy:
+            shift._hear(SECONDS)
+        shift.crew.close()
+        return worker.tally
+
+    def work_until_idle(self, **options: Any) -> nt.types.WorkerStats:
+        """A worker that stops by itself, while time passes."""
+        worker = nt.Worker(self.app, **options)
+        thread = threading.Thread(target=lambda: worker.run(until_idle=True))
+        thread.start()
+        while thread.is_alive():
+            thread.join(0.05)
+            self.clock.advance(LOOK_AGAIN_SECONDS / 4)
+        return worker.tally
 
     def waits(self, name: str) -> list[tuple[WaitKind, str]]:
         run = self.ledger.store.load_run(name)
@@ -130,6 +147,43 @@ def test_a_graph_at_its_limit_leaves_its_queue_as_it_is_and_other_graphs_continu
     bench.clock.advance(10)
     bench.work(concurrency=1)
     assert sorted(bench.sent) == [f"r{number:02}" for number in range(20)]
+
+
+@pytest.mark.parametrize(
+    "limit", [nt.Limit(graph="flow", concurrency=1), nt.Limit(tool="limited_send", concurrency=1)]
+)
+def test_until_idle_a_worker_continues_while_only_a_limit_holds_runs_back(
+    tmp_path: Path, limit: nt.Limit
+) -> None:
+    bench = Bench(tmp_path, limit)
+    names = [f"r{number}" for number in range(6)]
+    bench.enqueue(*names)
+    # While the first one is held, the others meet the limit.
+    bench.hold = threading.Event()
+    threading.Timer(0.1, bench.hold.set).start()
+    assert bench.work_until_idle(concurrency=4).completed == 6
+    assert sorted(bench.sent) == names
+
+
+def test_until_idle_a_worker_continues_for_a_child_run_at_its_limit(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, nt.Limit(tool="limited_send", rate="1/s"))
+    parent: nt.Graph[Any] = nt.Graph("parent", version="1.0.0")
+    parent.node(name="a")(lambda state: nt.spawn(bench.flow, {"what": "a"}) and None)
+    parent.node(name="b")(lambda state: nt.spawn(bench.flow, {"what": "b"}) and None)
+    bench.app = nt.App(graphs=[bench.flow, parent], store=bench.ledger, limits=bench.app.limits)
+    bench.app.enqueue("parent", "p")
+    bench.work_until_idle()
+    assert bench.sent == ["a", "b"]
+    assert bench.app.outcome("p").status == "completed"
+
+
+def test_until_idle_a_worker_does_not_wait_for_a_limit_with_no_room_for_long(
+    tmp_path: Path,
+) -> None:
+    bench = Bench(tmp_path, nt.Limit(tool="limited_send", rate="2/m"))
+    bench.enqueue("a", "b", "c")
+    tally = nt.Worker(bench.app, concurrency=1).run(until_idle=True)
+    assert (tally.completed, tally.waiting) == (2, 1)
 
 
 def test_what_is_no_limit_is_refused_where_the_app_is_declared() -> None:
