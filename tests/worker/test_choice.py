@@ -13,6 +13,7 @@ from nottwice.engine.drivers import drive
 from nottwice.engine.opening import Opening
 from nottwice.guard.ledger import Ledger
 from nottwice.model.run import RunStatus, Wait, WaitKind
+from nottwice.worker import choice as module
 from nottwice.worker.choice import ONE_NEW_OF, OWN_RUNS_SECONDS, TaskChoice
 from tests.fakes import Host
 from tests.graphs.effects import graph
@@ -34,6 +35,14 @@ def interrupt(host: Host, *run_ids: str) -> None:
     """They were begun, and abandoned in the middle."""
     for run_id in run_ids:
         host.data.runs[run_id] = replace(host.data.runs[run_id], epoch=1)
+
+
+def spawned(host: Host, *run_ids: str, parent: str) -> None:
+    """They are children of a graph that this worker does not have."""
+    for run_id in run_ids:
+        run = host.data.runs[run_id]
+        child = replace(run, epoch=1, graph_id="unknown@1.0.0", parent_id=parent)
+        host.data.runs[run_id] = child
 
 
 def chosen(choice: TaskChoice, most: int, *busy: str) -> list[str]:
@@ -203,10 +212,50 @@ def test_a_child_does_not_make_its_parent_be_tried_that_was_put_off(
     enqueue(ledger, flow, "parent", "child")
     parent = replace(host.data.runs["parent"], status=RunStatus.WAITING, epoch=1)
     host.data.runs["parent"] = replace(parent, waits=(Wait(WaitKind.CHILD, "child", "a"),))
-    unknown = replace(host.data.runs["child"], graph_id="unknown@1.0.0", parent_id="parent")
-    host.data.runs["child"] = unknown
+    spawned(host, "child", parent="parent")
     choice = TaskChoice(ledger, nt.App(graphs=[flow]))
     assert chosen(choice, 9) == ["parent"]
     assert chosen(choice, 9) == ["parent"]
     choice.patience.put_off("parent", now=ledger.clock.now())
     assert chosen(choice, 9) == []
+
+
+def test_children_of_other_graphs_hide_no_run_however_many_there_are(
+    host: Host, ledger: Ledger
+) -> None:
+    mine, other = flow_of(), flow_of("other")
+    children = [f"c{number:02}" for number in range(40)]
+    enqueue(ledger, other, "other parent")
+    enqueue(ledger, mine, *children, "parent", "r")
+    interrupt(host, "r", "other parent")
+    spawned(host, *children[:-1], parent="other parent")
+    spawned(host, children[-1], parent="parent")
+    waits = (Wait(WaitKind.CHILD, children[-1], "a"),)
+    parent = replace(host.data.runs["parent"], status=RunStatus.WAITING, epoch=1, waits=waits)
+    host.data.runs["parent"] = parent
+    choice = TaskChoice(ledger, nt.App(graphs=[mine]))
+    assert set(chosen(choice, 2)) == {"r", "parent"}
+    assert not choice.holds_back()
+
+
+def test_a_look_at_children_of_other_graphs_that_found_many_is_followed_by_another(
+    host: Host, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CHILDREN_AT_ONCE", 4)
+    mine, other = flow_of(), flow_of("other")
+    children = [f"c{number:02}" for number in range(10)]
+    enqueue(ledger, other, "other parent")
+    enqueue(ledger, mine, *children, "parent")
+    interrupt(host, "other parent")
+    spawned(host, *children[:-1], parent="other parent")
+    spawned(host, children[-1], parent="parent")
+    waits = (Wait(WaitKind.CHILD, children[-1], "a"),)
+    parent = replace(host.data.runs["parent"], status=RunStatus.WAITING, epoch=1, waits=waits)
+    host.data.runs["parent"] = parent
+    choice, found = TaskChoice(ledger, nt.App(graphs=[mine])), list[str]()
+    while not found:
+        found = chosen(choice, 9)
+        assert found or choice.holds_back()
+    assert found == ["parent"]
+    # Until the others are put off for longer, they are looked at again.
+    assert (chosen(choice, 9, *found), choice.holds_back()) == ([], False)

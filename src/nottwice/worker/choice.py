@@ -46,6 +46,10 @@ MOST_JUST_STARTED = 16
 OWN_RUNS_SECONDS = 5.0
 LOOK_AT_OTHERS_SECONDS = 0.2
 MOST_LIMIT_SECONDS = 5.0
+CHILDREN_AT_ONCE = 500
+MOST_CHILDREN = 5_000
+CHILDREN_PART = 10
+"""After a look for children that took one second, the next is made so many seconds later."""
 _OPEN = (RunStatus.RUNNING, RunStatus.WAITING)
 
 _Graph = Graph[Any]
@@ -76,6 +80,14 @@ class TaskChoice:
         self.patience = Patience()
         self._foreign: set[str] = set()
         """Ids of graphs that this worker has no code for."""
+        self._of_children: set[str] = set()
+        """Ids of such graphs of which only children were seen. Their parents may be advanced."""
+        self._children = Patience()
+        """The children that cannot be continued through their parents now."""
+        self._look_at_children: tuple[float, float] | None = None
+        """When these were last looked at, and when they are to be looked at again."""
+        self._has_more_children = False
+        """Whether the last look may have left out some."""
         self._own: set[str] = set()
         """Ids of graphs that it has the code for in another patch."""
         self._full: dict[str, float] = {}
@@ -115,7 +127,9 @@ class TaskChoice:
         if self._ledger.store.claims_many:
             return self._next_claimed(most, unwanted, now)
         begun = list(self._fitting(self._abandoned(), unwanted, now))
-        begun += self._ready(most, unwanted, now, begun=True)
+        ready = list(self._ready(most, unwanted, now, begun=True))
+        begun += self._through_parents(unwanted, now) if self._of_children else []
+        begun += ready
         new = list(self._ready(most, unwanted, now, begun=False))
         chosen: list[RunTask] = []
         while (begun or new) and len(chosen) < most:
@@ -143,9 +157,22 @@ class TaskChoice:
         """Runs whose holder is dead, and parents of runs that this worker has no code for."""
         self._looked_at_others = now
         tasks = list(self._fitting(self._abandoned(), unwanted, now))
+        return tasks + self._through_parents(unwanted, now)
+
+    def _through_parents(self, unwanted: set[str], now: float) -> list[RunTask]:
+        """Parents of children that can continue and that this worker has no code for.
+
+        A look reads again those that were put off. It must take a small part of the time however
+        many there are, so a long look is made less often, and no look reads all of them.
+        """
+        last = self._look_at_children
+        self._has_more_children = last is not None and last[0] <= now < last[1]
+        if self._has_more_children:
+            return []
+        limit = min(CHILDREN_AT_ONCE + self._children.count(now=now), MOST_CHILDREN)
         known = {graph.id for graph in self.app.graphs} | self._own | self._foreign
         while True:
-            runs = self._ledger.store.ready_runs(begun=True, now=now, limit=100, without=known)
+            runs = self._ledger.store.ready_runs(begun=True, now=now, limit=limit, without=known)
             own = {str(run.graph_id) for run in runs if self._has(str(run.graph_id))}
             roots = {str(run.graph_id) for run in runs if run.parent_id is None} - own
             if not own and not roots:
@@ -153,7 +180,12 @@ class TaskChoice:
             self._own |= own
             self._foreign |= roots
             known |= own | roots
-        return tasks + list(self._fitting(((run, "") for run in runs), unwanted, now))
+        self._of_children = (self._of_children - self._foreign) | {str(one.graph_id) for one in runs}
+        self._has_more_children = len(runs) == limit < MOST_CHILDREN
+        tasks = list(self._fitting(((run, "") for run in runs), unwanted, now))
+        ended = self._ledger.clock.now()
+        self._look_at_children = now, ended + CHILDREN_PART * (ended - now)
+        return tasks
 
     def _claim(self, most: int, unwanted: set[str], now: float) -> list[RunTask]:
         store, words = self._ledger.store, cancelled.words_left()
@@ -211,9 +243,10 @@ class TaskChoice:
 
     def holds_back(self) -> bool:
         """Whether the last look may have left out runs that can continue soon: those of a graph at
-        its limit, and those that met a limit here and are tried again in a few seconds."""
+        its limit, those that met a limit here and are tried again in a few seconds, and parents."""
         now = self._looked_at
-        return bool(self._at_limit(now)) or now < self._again_at <= now + MOST_LIMIT_SECONDS
+        waits = now < self._again_at <= now + MOST_LIMIT_SECONDS
+        return waits or bool(self._at_limit(now)) or self._has_more_children
 
     def _at_limit(self, now: float) -> set[str]:
         """The names of graphs at their limit."""
@@ -254,21 +287,24 @@ class TaskChoice:
         at_limit = self._at_limit(now)
         while True:
             full = {graph_id for name in at_limit for graph_id in self._limited[name]}
+            others = self._foreign | self._of_children
             found = self._ledger.store.ready_runs(
-                begun=begun, now=now, limit=most + aside, without=self._foreign | full
+                begun=begun, now=now, limit=most + aside, without=others | full
             )
             # A limit is for all versions of a graph.
             versions = {_name_of(run): str(run.graph_id) for run in found}
             for name in at_limit & versions.keys():
                 self._limited[name].add(versions[name])
-            unknown = {run.graph_id for run in found if run.parent_id is None} - self._foreign
-            unknown = {graph_id for graph_id in unknown if graph_id and not self._has(graph_id)}
-            if not unknown and not at_limit & versions.keys():
+            left = [run for run in found if not self._has(str(run.graph_id))]
+            unknown = {str(run.graph_id) for run in left if run.parent_id is None}
+            children = {str(run.graph_id) for run in left} - unknown
+            if not left and not at_limit & versions.keys():
                 break
             if unknown:
-                names = ", ".join(sorted(map(str, unknown)))
+                names = ", ".join(sorted(unknown))
                 log.info("leaving runs of %s to other workers", names)
-            self._foreign |= {str(graph_id) for graph_id in unknown}
+            self._foreign |= unknown
+            self._of_children |= children
         why = "it can continue" if begun else "it is new"
         tasks = list(self._fitting(((run, why) for run in found), unwanted, now))[:most]
         if self._others:
@@ -352,12 +388,14 @@ class TaskChoice:
         """Yield the runs that this worker has the code for and wants now."""
         for run, why in runs:
             run_id = run.workflow_id
-            if run_id in unwanted or self.patience.is_put_off(run_id, now=now):
+            has_code = bool(run.graph_id) and self._has(str(run.graph_id))
+            patience = self.patience if has_code else self._children
+            if run_id in unwanted or patience.is_put_off(run_id, now=now):
                 continue
             graph = self._graph_for(run)
             task = RunTask(run, graph, why) if graph is not None else self.task_of_parent(run)
             if task is None:
-                self.patience.put_off(run_id, now=now)
+                patience.put_off(run_id, now=now)
             elif task.run_id not in unwanted and not self.patience.is_put_off(task.run_id, now=now):
                 unwanted.add(task.run_id)
                 yield task
