@@ -697,6 +697,23 @@ def test_people_are_told_of_a_run_that_no_worker_takes_for_long_and_not_before(h
     assert host.open_reviews == []
 
 
+def test_people_are_told_of_all_such_runs_however_many_runs_of_other_graphs_are_queued(
+    host: Host, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "MOST_STRANGERS", 6)
+    monkeypatch.setattr(module, "MOST_PARKED", 4)
+    old, new = one_node(lambda state: None), one_node(lambda state: {"x": 1}, version="2.0.0")
+    enqueue(host, one_node(lambda state: None, "other"), *(f"o{number}" for number in range(120)))
+    names = {f"r{number}" for number in range(20)}
+    enqueue(host, old, *sorted(names))
+    look_around(host, new, times=20, undeployable_after="1m")
+    assert {one.identity.workflow_id for one in host.open_reviews} == names
+    assert caplog.text.count("Nothing was done.") == 20
+    # Another process says it, too, but opens no second review.
+    look_around(host, new, times=3, undeployable_after="1m")
+    assert len(host.open_reviews) == 20
+
+
 def test_a_decision_about_such_a_run_is_carried_out(host: Host) -> None:
     old, new = one_node(lambda state: None), one_node(lambda state: {"x": 1}, version="2.0.0")
     enqueue(host, old, "r")

@@ -222,13 +222,20 @@ class TaskChoice:
             return None
         return RunTask(one.found, graph, why, claimed)
 
-    def strangers(self) -> Iterator[RunRecord]:
-        """Yield some of the runs that can continue but that this worker has no code for."""
-        now = self._ledger.clock.now()
-        known = [graph.graph_id for graph in self._ledger.store.graphs()]
-        own = [graph_id for graph_id in known if self._has(graph_id)]
+    def strangers(self, limit: int) -> Iterator[RunRecord]:
+        """Yield runs that can continue but that this worker has no code for.
+
+        These are at most ``limit`` new and ``limit`` started runs of other versions of its graphs,
+        and some runs of other graphs: their parents may be runs of this worker.
+        """
+        now, store = self._ledger.clock.now(), self._ledger.store
+        known = {graph.graph_id for graph in store.graphs()}
+        own = {graph_id for graph_id in known if self._has(graph_id)}
+        names = {graph.name for graph in self.app.graphs}
+        others = {graph_id for graph_id in known if graph_id.rpartition("@")[0] not in names}
         for begun in (True, False):
-            yield from self._ledger.store.ready_runs(begun=begun, now=now, limit=100, without=own)
+            yield from store.ready_runs(begun=begun, now=now, limit=limit, without=own | others)
+        yield from store.ready_runs(begun=True, now=now, limit=100, without=known - others)
         yield from (run for run, _ in self._abandoned() if run.graph_id not in own)
 
     def note_limit(self, graph_id: str, until: float) -> None:

@@ -40,6 +40,10 @@ POLL_SECONDS = 0.2
 GATHER_SECONDS = 0.01
 MOST_STORE_SECONDS = 5.0
 STRANGERS_SECONDS = 30.0
+MOST_STRANGERS = 1_000
+"""How many runs without a review are watched at the same time."""
+MOST_PARKED = 100
+"""How many reviews are opened at once. Meanwhile the worker takes no runs."""
 MOST_CONCURRENCY = 10_000
 
 log = logging.getLogger("nottwice")
@@ -175,6 +179,8 @@ class _Shift:
         self._store_failures = 0
         self._strangers: dict[str, float] = {}
         """When each run that no worker takes was first seen."""
+        self._told: set[str] = set()
+        """Of these, the runs that were logged."""
         self._looked_for_strangers = ledger.clock.now()
 
     def work(self, *, until_idle: bool) -> None:
@@ -342,27 +348,40 @@ class _Shift:
             return
         self._looked_for_strangers = now
         seen: dict[str, float] = {}
-        names = {graph.name for graph in self.choice.app.graphs}
-        for run in self.choice.strangers():
+        names, left = {graph.name for graph in self.choice.app.graphs}, MOST_PARKED
+        reviewed = self._reviewed()
+        for run in self.choice.strangers(MOST_STRANGERS + len(reviewed)):
             parent = self.choice.task_of_parent(run)
             if parent is not None:
                 if self.crew.free > 0 and parent.run_id not in self.crew.busy:
                     self.crew.start(parent)
             elif (run.graph_id or "").rpartition("@")[0] in names:
-                since = seen[run.workflow_id] = self._strangers.get(run.workflow_id, now)
-                if now - since >= self.worker._undeployable_seconds or self._is_decided(run):
-                    deployed = self.choice.app.deployed(run)
-                    log.warning(
-                        "%s", drive(parking(self.ledger.host, run, deployed), self.ledger.host)
-                    )
+                run_id = run.workflow_id
+                since = seen[run_id] = self._strangers.get(run_id, now)
+                is_due = now - since >= self.worker._undeployable_seconds
+                is_new = run_id not in reviewed or run_id not in self._told
+                is_decided = reviewed.get(run_id) is ReviewStatus.DECIDED
+                if left > 0 and (is_decided or (is_due and is_new)):
+                    left -= 1
+                    self._park(run)
         self._strangers = seen
+        self._told &= seen.keys()
 
-    def _is_decided(self, run: RunRecord) -> bool:
-        reviews = self.ledger.store.open_reviews(run.workflow_id)
-        return any(
-            review.kind is ReviewKind.UNDEPLOYABLE and review.status is ReviewStatus.DECIDED
-            for review in reviews
+    def _park(self, run: RunRecord) -> None:
+        told = drive(
+            parking(self.ledger.host, run, self.choice.app.deployed(run)), self.ledger.host
         )
+        if run.workflow_id not in self._told:
+            log.warning("%s", told)
+        self._told.add(run.workflow_id)
+
+    def _reviewed(self) -> dict[str, ReviewStatus]:
+        """The runs that have a review because no deployed version can resume them."""
+        return {
+            review.identity.workflow_id: review.status
+            for review in self.ledger.store.open_reviews()
+            if review.kind is ReviewKind.UNDEPLOYABLE
+        }
 
 
 def _say(ledger: Ledger, task: RunTask, decision: str, detail: str) -> None:
