@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -169,6 +170,44 @@ def test_a_run_that_failed_is_enqueued_again_only_with_retry(host: Host, effects
     # Each continued where it had failed.
     assert effects.done == ["a", "a", "a"]
     assert effects.visited == ["b"] * 5
+
+
+def test_a_fork_that_failed_is_not_enqueued_because_no_worker_would_take_it(
+    host: Host, effects: Effects
+) -> None:
+    flow = graph()
+    flow.node(name="a")(lambda state: effects.visit("a"))
+    flow.node(name="b")(lambda state: effects.visit("b"))
+    effects.broken = {"b"}
+    crash(host, flow)
+    with host.process() as ledger:
+        flow.fork("r", to="fork", store=ledger)
+    crash(host, flow, run_id="fork")
+    before = dict(host.data.runs)
+    with host.process() as ledger:
+        app = nt.App(graphs=[flow], store=ledger)
+        assert app.enqueue("flow", "fork") is False
+        with pytest.raises(nt.errors.UsageError, match="nottwice run --id fork"):
+            app.enqueue("flow", "fork", retry=True)
+        with pytest.raises(nt.errors.UsageError, match="is a fork of 'r'"):
+            app.enqueue_all("flow", {"new": None, "r": None, "fork": None}, retry=True)
+    assert host.data.runs == before
+
+
+def test_many_that_failed_are_enqueued_again_in_order(tmp_path: Path, effects: Effects) -> None:
+    names = [f"r{number}" for number in range(12)]
+    effects.broken = set(names)
+    flow = graph()
+    flow.node(name="a")(lambda state: effects.visit(state["name"]))
+    inputs = {name: {"name": name} for name in names}
+    with nt.Ledger(tmp_path / "ledger.db") as ledger:
+        app = nt.App(graphs=[flow], store=ledger)
+        app.enqueue_all("flow", inputs)
+        nt.Worker(app).run(until_idle=True)
+        assert app.enqueue_all("flow", inputs, retry=True) == 12
+        effects.broken, effects.visited = set(), []
+        nt.Worker(app, concurrency=1).run(until_idle=True)
+    assert effects.visited == names
 
 
 def test_a_run_that_another_process_retries_is_not_put_back(host: Host, effects: Effects) -> None:

@@ -51,6 +51,8 @@ def enqueue(
         known = ledger.store.load_run(run_id)
         if known is not None:
             _check_same(ledger, graph, known, given, labels)
+            if retry:
+                _check_no_fork(ledger, known)
             return retry and _requeue(ledger, known)
         first = graph.state.first(given)
         check_unchanged(ledger.store, graph)
@@ -78,7 +80,7 @@ def enqueue_all(
             f"enqueue_all takes a dict from run ids to inputs, not {type(inputs).__name__}. "
             "Nothing was enqueued."
         )
-    new = dict(_new(ledger, graph, inputs, labels))
+    new = dict(_new(ledger, graph, inputs, labels, retry=retry))
     check_unchanged(ledger.store, graph)
     waiting, written = list(new.items()), 0
     for start in range(0, len(waiting), MOST_AT_ONCE):
@@ -100,13 +102,13 @@ def enqueue_all(
             written += 1
             _tell(ledger, commit)
     if retry:
-        known = map(ledger.store.load_run, inputs.keys() - new.keys())
+        known = map(ledger.store.load_run, [run_id for run_id in inputs if run_id not in new])
         written += sum(_requeue(ledger, run) for run in known if run is not None)
     return written
 
 
 def _new(
-    ledger: Ledger, graph: Runnable, inputs: Mapping[str, Any], labels: Labels
+    ledger: Ledger, graph: Runnable, inputs: Mapping[str, Any], labels: Labels, *, retry: bool
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the runs that do not exist yet, with the state that each starts with."""
     for run_id in inputs:
@@ -121,6 +123,8 @@ def _new(
             yield run_id, graph.state.first(given)
         else:
             _check_same(ledger, graph, known, given, labels)
+            if retry:
+                _check_no_fork(ledger, known)
 
 
 def _commit(
@@ -165,6 +169,17 @@ def _requeue(ledger: Ledger, known: RunRecord) -> bool:
         return False
     drive(ownership.release(session, None, status=RunStatus.RUNNING), ledger.host)
     return True
+
+
+def _check_no_fork(ledger: Ledger, known: RunRecord) -> None:
+    """Refuse to enqueue a failed fork, because no worker takes it (P64)."""
+    if known.status is RunStatus.FAILED and known.origin is not None:
+        run_id = known.workflow_id
+        raise UsageError(
+            f"Run {run_id!r} is a fork of {known.origin!r}, and workers leave forks alone. Nothing "
+            f"was enqueued. Try it again here: nottwice run --id {shlex.quote(run_id)} --app MODULE "
+            f"--store {shlex.quote(ledger.location)}"
+        )
 
 
 def _check_same(
