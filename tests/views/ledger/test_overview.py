@@ -15,6 +15,7 @@ from nottwice.guard.upkeep.on_record import PAGE
 from nottwice.store.interface import Store
 from nottwice.store.sql_store import SqlStore
 from nottwice.store.statements import Parameters
+from nottwice.views.ledger import overview as module
 from nottwice.views.ledger.overview import MOST_LOADED, look_over
 from nottwice.views.ledger.readiness import count_ready
 from nottwice.views.people.reviews import list_reviews
@@ -76,6 +77,36 @@ def test_runs_that_are_over_or_wait_are_counted_and_not_loaded(tmp_path: Path) -
     assert (overview.reviews["open"], len(overview.pressing)) == (open_ones, MOST_LOADED)
     assert overview.more == 3
     assert (loads.runs_loaded, loads.calls_loaded) == (0, MOST_LOADED)
+
+
+@pytest.mark.parametrize("most", [1_000, 2])
+def test_a_run_that_was_retried_needs_a_worker_and_no_person(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(module, "MOST_LOOKED_AT", most, raising=False)
+    flow: nt.Graph[Any] = nt.Graph("flow", version="1.0.0")
+
+    @flow.node
+    def fail(state: Any) -> None:
+        raise ValueError("down")
+
+    with nt.Ledger(tmp_path / "agent.db") as ledger:
+        app = nt.App(graphs=[flow], store=ledger)
+        inputs = dict.fromkeys(("a", "b", "c"))
+        app.enqueue_all("flow", inputs)
+        nt.Worker(app).run(until_idle=True)
+        assert app.enqueue_all("flow", inputs, retry=True) == 3
+        overview = look_over(ledger)
+        assert (overview.interrupted, overview.more) == ((), 0)
+        (hint,) = overview.hints
+        assert hint.command.startswith("nottwice worker")
+        assert hint.reason == "3 runs were retried or handed back: a worker continues them"
+        # No worker takes a fork.
+        flow.fork("a", to="fork", store=ledger)
+        overview = look_over(ledger)
+        assert ([run.run_id for run in overview.interrupted], overview.more) == (["fork"], 0)
+        assert "'fork' was interrupted" in overview.hints[0].reason
+        assert overview.hints[1] == hint
 
 
 def queued(ledger: Ledger, runs: int) -> Counter[str]:

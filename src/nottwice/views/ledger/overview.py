@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Iterable
 from typing import Annotated
 
 from nottwice.engine.doubts.restored import is_failover, mark_of
 from nottwice.errors import LedgerCorrupt
 from nottwice.guard.ledger import Ledger
 from nottwice.model.data.records import frozen_record
-from nottwice.model.run import RunStatus, WaitKind
+from nottwice.model.run import RunCount, RunStatus, WaitKind
 from nottwice.model.runs.notices import NOTICE_KINDS
 from nottwice.model.runs.tally import DECIDED
 from nottwice.store.interface import Store
@@ -38,6 +39,8 @@ from nottwice.views.shape import LEDGER, Timestamp, moment
 
 MOST_LOADED = 20
 """How many reviews, and how many runs that need a person, are loaded; the rest are counted."""
+MOST_LOOKED_AT = 1_000
+"""How many interrupted runs are read, to tell which of them a worker continues."""
 MOST_HINTS = 5
 NOT_TOLD_SECONDS = 7 * 86_400.0
 
@@ -82,7 +85,7 @@ class Overview:
     pressing: tuple[ReviewView, ...]
     """The most dangerous reviews that are open, and of these the oldest first."""
     interrupted: tuple[RunView, ...]
-    """Those that changed last."""
+    """Those that changed last, without those that a worker continues."""
     ready: tuple[RunView, ...]
     """Waiting runs for which something has arrived; those that changed last."""
     more: int
@@ -95,17 +98,18 @@ class Overview:
 def look_over(ledger: Ledger, commands: CommandLine | None = None) -> Overview:
     """Count what is in a ledger, and find what needs a person."""
     store, holders = ledger.store, Holders(ledger.store)
-    states = count_states(store.count_runs(), holders)
+    counts = store.count_runs()
+    states = count_states(counts, holders)
     tally = store.tally(now=ledger.clock.now(), only_waiting=True, limit=MOST_LOADED)
     waiting: Counter[str] = Counter()
     for group in tally.groups:
         waiting.update(dict.fromkeys(group.waits, group.runs))
-    found = list_runs(ledger, states=(INTERRUPTED,))
-    interrupted = tuple(itertools.islice(found, min(states[INTERRUPTED], MOST_LOADED)))
+    interrupted, number_interrupted = _interrupted(ledger, states[INTERRUPTED], counts)
+    released = states[INTERRUPTED] - number_interrupted
     pressing = tuple(review_view(store, review, holders.tools) for review in tally.reviews)
     ready = tuple(run_view(run, holders) for run in tally.ready)
     number_ready = sum(group.runs for group in tally.groups if group.ready)
-    needing = tally.open_reviews + states[INTERRUPTED] + number_ready
+    needing = tally.open_reviews + number_interrupted + number_ready
     more = needing - len(pressing) - len(interrupted) - len(ready)
     mark = mark_of(store)
     failover = mark.why if mark is not None and is_failover(mark) else None
@@ -115,7 +119,7 @@ def look_over(ledger: Ledger, commands: CommandLine | None = None) -> Overview:
         *_hints_for_people(
             pressing, ready, interrupted, decided_reviews(store, ready), more, commands
         ),
-        *_other_hints(states, failover, commands),
+        *_other_hints(states, released, failover, commands),
     ]
     in_doubt, flaws = _count_doubts(store)
     files = unreadable_files(store)
@@ -140,6 +144,33 @@ def look_over(ledger: Ledger, commands: CommandLine | None = None) -> Overview:
         failover=failover,
         hints=tuple(hints),
     )
+
+
+def _interrupted(
+    ledger: Ledger, number: int, counts: Iterable[RunCount]
+) -> tuple[tuple[RunView, ...], int]:
+    """The interrupted runs that need a person, and how many there are.
+
+    A run that was retried or handed back needs none: it was released, and a worker continues it. If
+    very many are interrupted, those of the rest that were released are taken for such runs.
+    """
+    most = min(number, MOST_LOOKED_AT)
+    runs = list(itertools.islice(list_runs(ledger, states=(INTERRUPTED,)), most))
+    needing = [run for run in runs if not _is_for_worker(run)]
+    if number <= MOST_LOOKED_AT:
+        return tuple(needing[:MOST_LOADED]), len(needing)
+    released = sum(
+        count.runs - count.queued
+        for count in counts
+        if count.status is RunStatus.RUNNING and count.holder_id is None
+    )
+    left_released = released - sum(run.holder is None for run in runs)
+    return tuple(needing[:MOST_LOADED]), len(needing) + number - len(runs) - left_released
+
+
+def _is_for_worker(run: RunView) -> bool:
+    """Whether a worker continues an interrupted run: no worker takes a fork (P64)."""
+    return run.graph is not None and run.holder is None and run.origin is None
 
 
 def _count_doubts(store: Store) -> tuple[int | None, tuple[str, ...]]:
@@ -188,7 +219,7 @@ def _hints_for_people(
 
 
 def _other_hints(
-    states: Counter[str], failover: str | None, commands: CommandLine | None
+    states: Counter[str], released: int, failover: str | None, commands: CommandLine | None
 ) -> list[Hint]:
     line, found = commands or CommandLine(), []
     if failover:
@@ -198,6 +229,9 @@ def _other_hints(
     if queued:
         many = "1 run is queued" if queued == 1 else f"{queued} runs are queued"
         found.append(Hint(line.worker(), f"{many}: a worker starts them in order"))
+    if released > 0:
+        many = "1 run was" if released == 1 else f"{released} runs were"
+        found.append(Hint(line.worker(), f"{many} retried or handed back: a worker continues them"))
     return found
 
 
