@@ -700,6 +700,7 @@ def test_people_are_told_of_a_run_that_no_worker_takes_for_long_and_not_before(h
 def test_people_are_told_of_all_such_runs_however_many_runs_of_other_graphs_are_queued(
     host: Host, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    monkeypatch.setattr(module, "MORE_STRANGERS", 3)
     monkeypatch.setattr(module, "MOST_STRANGERS", 6)
     monkeypatch.setattr(module, "MOST_PARKED", 4)
     old, new = one_node(lambda state: None), one_node(lambda state: {"x": 1}, version="2.0.0")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tools.mutants.mutant import Mutant
 
 _PRESENCE = "tests/worker/test_presence.py"
+_CHOICE = "tests/worker/test_choice.py"
 _RECORDS = "tests/model/runs/test_workers.py"
 
 WORKERS: tuple[Mutant, ...] = (
@@ -120,5 +121,49 @@ WORKERS: tuple[Mutant, ...] = (
             "tests/views/ledger/test_workers.py::test_on_a_server_the_clocks_of_machines_may_differ",
         ),
         why="Machines with different clocks would call each other's workers silent.",
+    ),
+    Mutant(
+        name="only one version of a graph at its limit is left out",
+        file="worker/choice.py",
+        old="                self._limited[name].add(versions[name])\n",
+        new="                versions.pop(name)\n",
+        tests=(
+            f"{_CHOICE}::test_a_graph_at_its_limit_hides_no_other_graph_however_many_versions_it_has",
+        ),
+        why="Runs of its other version would be picked up again and again; other graphs starve.",
+    ),
+    Mutant(
+        name="a queue behind a limit is taken for an empty one",
+        file="worker/choice.py",
+        old="        return waits or bool(self._at_limit(now)) or self._has_more_children\n",
+        new="        return self._has_more_children\n",
+        tests=(
+            "tests/engine/waits/test_limited.py::test_until_idle_a_worker_continues_while_only_a_limit_holds_runs_back",
+        ),
+        why="A nightly job would end with exit code 0 and most of its queue undone.",
+    ),
+    Mutant(
+        name="children of other graphs are listed among the runs of a worker",
+        file="worker/choice.py",
+        old="            left = [run for run in found if not self._has(str(run.graph_id))]\n",
+        new=(
+            "            left = [\n"
+            "                run\n"
+            "                for run in found\n"
+            "                if run.parent_id is None and not self._has(str(run.graph_id))\n"
+            "            ]\n"
+        ),
+        tests=(f"{_CHOICE}::test_children_of_other_graphs_hide_no_run_however_many_there_are",),
+        why="Children that only other workers can continue would hide its own runs.",
+    ),
+    Mutant(
+        name="a failed fork is enqueued again",
+        file="graphs/enqueue.py",
+        old="    if known.status is RunStatus.FAILED and known.origin is not None:\n",
+        new="    if known.status is None and known.origin is not None:\n",
+        tests=(
+            "tests/graphs/test_enqueue.py::test_a_fork_that_failed_is_not_enqueued_because_no_worker_would_take_it",
+        ),
+        why="It would wait forever, because no worker takes a fork.",
     ),
 )

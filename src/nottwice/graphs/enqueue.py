@@ -177,8 +177,8 @@ def _check_no_fork(ledger: Ledger, known: RunRecord) -> None:
         run_id = known.workflow_id
         raise UsageError(
             f"Run {run_id!r} is a fork of {known.origin!r}, and workers leave forks alone. Nothing "
-            f"was enqueued. Try it again here: nottwice run --id {shlex.quote(run_id)} --app MODULE "
-            f"--store {shlex.quote(ledger.location)}"
+            "was enqueued. Try it again here: nottwice run "
+            f"--id {shlex.quote(run_id)} --app MODULE --store {shlex.quote(ledger.location)}"
         )
 
 

@@ -46,7 +46,7 @@ MOST_JUST_STARTED = 16
 OWN_RUNS_SECONDS = 5.0
 LOOK_AT_OTHERS_SECONDS = 0.2
 MOST_LIMIT_SECONDS = 5.0
-CHILDREN_AT_ONCE = 500
+CHILDREN_AT_ONCE = 100
 MOST_CHILDREN = 5_000
 CHILDREN_PART = 10
 """After a look for children that took one second, the next is made so many seconds later."""
@@ -82,6 +82,8 @@ class TaskChoice:
         """Ids of graphs that this worker has no code for."""
         self._of_children: set[str] = set()
         """Ids of such graphs of which only children were seen. Their parents may be advanced."""
+        self._of_other_names: set[str] = set()
+        """Ids of graphs of which it has no version at all."""
         self._children = Patience()
         """The children that cannot be continued through their parents now."""
         self._look_at_children: tuple[float, float] | None = None
@@ -180,7 +182,8 @@ class TaskChoice:
             self._own |= own
             self._foreign |= roots
             known |= own | roots
-        self._of_children = (self._of_children - self._foreign) | {str(one.graph_id) for one in runs}
+        self._of_children -= self._foreign
+        self._of_children |= {str(run.graph_id) for run in runs}
         self._has_more_children = len(runs) == limit < MOST_CHILDREN
         tasks = list(self._fitting(((run, "") for run in runs), unwanted, now))
         ended = self._ledger.clock.now()
@@ -229,13 +232,20 @@ class TaskChoice:
         and some runs of other graphs: their parents may be runs of this worker.
         """
         now, store = self._ledger.clock.now(), self._ledger.store
-        known = {graph.graph_id for graph in store.graphs()}
-        own = {graph_id for graph_id in known if self._has(graph_id)}
-        names = {graph.name for graph in self.app.graphs}
-        others = {graph_id for graph_id in known if graph_id.rpartition("@")[0] not in names}
+        recorded = {graph.graph_id for graph in store.graphs()}
+        own = {graph_id for graph_id in recorded if self._has(graph_id)}
+        names, others = {graph.name for graph in self.app.graphs}, self._of_other_names
+        others |= {graph_id for graph_id in recorded if graph_id.rpartition("@")[0] not in names}
         for begun in (True, False):
-            yield from store.ready_runs(begun=begun, now=now, limit=limit, without=own | others)
-        yield from store.ready_runs(begun=True, now=now, limit=100, without=known - others)
+            while True:
+                known = own | others
+                runs = store.ready_runs(begun=begun, now=now, limit=limit, without=known)
+                more = {str(run.graph_id) for run in runs if _name_of(run) not in names}
+                if not more:
+                    break
+                others |= more
+            yield from runs
+        yield from store.ready_runs(begun=True, now=now, limit=100, without=recorded - others)
         yield from (run for run, _ in self._abandoned() if run.graph_id not in own)
 
     def note_limit(self, graph_id: str, until: float) -> None:

@@ -40,6 +40,8 @@ POLL_SECONDS = 0.2
 GATHER_SECONDS = 0.01
 MOST_STORE_SECONDS = 5.0
 STRANGERS_SECONDS = 30.0
+MORE_STRANGERS = 100
+"""How many more runs are watched after each look, while there are more."""
 MOST_STRANGERS = 1_000
 """How many runs without a review are watched at the same time."""
 MOST_PARKED = 100
@@ -350,7 +352,8 @@ class _Shift:
         seen: dict[str, float] = {}
         names, left = {graph.name for graph in self.choice.app.graphs}, MOST_PARKED
         reviewed = self._reviewed()
-        for run in self.choice.strangers(MOST_STRANGERS + len(reviewed)):
+        most = min(len(self._strangers) + MORE_STRANGERS, MOST_STRANGERS + len(reviewed))
+        for run in self.choice.strangers(most):
             parent = self.choice.task_of_parent(run)
             if parent is not None:
                 if self.crew.free > 0 and parent.run_id not in self.crew.busy:
