@@ -135,7 +135,7 @@ def _reason(store: Store, run: RunView, decided: frozenset[str]) -> str:
     if run.failure is not None and not run.waits:
         return shorten(f"{run.failure.error_type}: {run.failure.message}".partition("\n")[0], 160)
     if run.state == INTERRUPTED:
-        return f"its process died: {run.holder}" if run.holder else "its process died"
+        return f"its process died: {run.holder}" if run.holder else "released in the middle"
     said = []
     for wait in run.waits[:MOST_WAITS]:
         kind = _kind(store, wait.subject) if wait.kind is WaitKind.REVIEW else ""

@@ -64,9 +64,9 @@ def runs(
     """List runs, last changed first; with PREFIX only those whose id begins with it.
 
     A run is *queued* until a worker starts it. It is *interrupted* when its status is running and
-    its process is dead: run your program again, and it continues. It is *waiting* when a
-    person must decide, or for a time, an event or a child run; the last column says for what. It is
-    *idle* between two turns of a conversation.
+    no living process drives it: run your program again, and it continues, or a worker continues it.
+    It is *waiting* when a person must decide, or for a time, an event or a child run; the last
+    column says for what. It is *idle* between two turns of a conversation.
 
     With --by-version: for each version of a graph, how many runs are open, since when, what they
     wait for, and with --app which deployed version takes them and whether its code can be removed.
