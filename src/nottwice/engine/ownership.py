@@ -152,11 +152,11 @@ def _claim_in_store(
                 f"Nothing was done. Resume it with graph.run({run_id!r}), or choose another id."
             )
         if opening.plain and run is not None:
-            check_not_removed(run)
+            check_not_removed(run, location=opening.host.store.location)
             check_version(run, opening.version, location=opening.host.store.location)
         if run is not None and opening.bound not in (None, run.graph_id):
             raise Rebound(f"run {run_id!r} is bound to {run.graph_id}")
-        check_not_removed(run)
+        check_not_removed(run, location=opening.host.store.location)
         if run is not None and run.status is RunStatus.ABORTED:
             raise RunAborted(
                 f"Run {run_id!r} was aborted. Nothing was sent. Start a run with another id if it "

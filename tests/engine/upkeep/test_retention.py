@@ -124,6 +124,7 @@ def test_a_removed_run_cannot_start_again_and_the_error_says_what_to_do(host: Ho
         with pytest.raises(nt.errors.RunRemoved, match="another id") as refused:
             plain_run(ledger)
         assert refused.value.run_id == "run"  # type: ignore[attr-defined]
+        assert str(refused.value).endswith(f"nottwice show run --store {ledger.location}")
         assert sent == ["run"]
         with pytest.raises(nt.errors.RunRemoved, match=f"show run --store {ledger.location}$"):
             ledger.send("run", "paid")
