@@ -157,7 +157,8 @@ def test_garbage_collection_does_not_reach_a_connection_before_its_slot(
     cycle.append(cycle)
     del connections, slot, older, cycle
     gc.collect()
-    assert open_at_the_end == [False]
+    # The locks of a ledger may need a connection of their own for a moment.
+    assert set(open_at_the_end) == {False}
 
 
 def test_a_ledger_that_was_deleted_is_not_created_again(
