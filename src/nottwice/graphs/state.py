@@ -23,7 +23,7 @@ from nottwice.engine.advance import Ending
 from nottwice.errors import InvalidArguments, InvalidGraph, NotPlainData
 from nottwice.graphs.parts import parts_of
 from nottwice.guard.plain_data.codec import Codec
-from nottwice.guard.plain_data.typed_dicts import readable
+from nottwice.guard.plain_data.typed_dicts import spelled_out
 from nottwice.guard.plain_data.typed_form import build_adapter, explain, restore
 from nottwice.model import values
 from nottwice.model.data.records import frozen_record
@@ -63,7 +63,7 @@ class StateType:
     """The declared type of a graph's state."""
 
     def __init__(self, annotation: Any, *, graph: str, append: tuple[str, ...]) -> None:
-        annotation = self.annotation = readable(annotation)
+        annotation = self.annotation = spelled_out(annotation)
         self.append = append
         self._graph = graph
         self.fields = _fields(annotation, graph)

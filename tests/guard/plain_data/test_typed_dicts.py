@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, NotRequired, Optional, TypedDict
 
 import pytest
 from annotated_types import Gt
+from pydantic import ConfigDict
 
 from nottwice.guard.plain_data.typed_form import build_adapter, restore
 
@@ -54,6 +55,21 @@ def test_what_does_not_fit_is_refused() -> None:
     for wrong in ({"when": "soon", "cents": 7}, {"when": "2026-11-19", "cents": 0}, {"cents": 7}):
         with pytest.raises(ValueError, match="validation error"):
             restore(adapter, [wrong])
+
+
+class Strict(TypedDict):
+    cents: int
+
+
+# From outside, because the body of a TypedDict has only keys.
+setattr(Strict, "__pydantic_config__", ConfigDict(strict=True))  # noqa: B010
+
+
+def test_it_keeps_its_settings() -> None:
+    adapter, _ = build_adapter(list[Strict])
+    assert restore(adapter, [{"cents": 7}]) == [{"cents": 7}]
+    with pytest.raises(ValueError, match="validation error"):
+        restore(adapter, [{"cents": "7"}])
 
 
 def test_one_that_contains_itself_does_no_harm() -> None:

@@ -19,6 +19,15 @@ def readable(annotation: Any) -> Any:
     return _readable(annotation, ()) if _IS_NEEDED else annotation
 
 
+def spelled_out(annotation: Any) -> Any:
+    """Return a TypedDict that knows which of its keys are required, also of hints that are texts.
+
+    Any other annotation is returned as it is.
+    """
+    is_one = typing_extensions.is_typeddict(annotation)
+    return _rebuilt(annotation, (annotation,)) if is_one else annotation
+
+
 def _readable(annotation: Any, around: tuple[Any, ...]) -> Any:
     if annotation in around:
         # It contains itself.
@@ -47,7 +56,7 @@ def _rebuilt(annotation: Any, around: tuple[Any, ...]) -> Any:
     hints = typing_extensions.get_type_hints(annotation, include_extras=True)
     parts: dict[str, Any] = {}
     for name, hint in hints.items():
-        # A hint that was written as text is missing from the class's required keys.
+        # What a text says of that is missing from the class's required keys.
         origin: Any = typing_extensions.get_origin(hint)
         if origin in (typing.Required, typing.NotRequired):
             hint = origin[_readable(typing.get_args(hint)[0], around)]
@@ -55,4 +64,8 @@ def _rebuilt(annotation: Any, around: tuple[Any, ...]) -> Any:
             known = name in annotation.__required_keys__
             hint = (typing.Required if known else typing.NotRequired)[_readable(hint, around)]
         parts[name] = hint
-    return typing_extensions.TypedDict(annotation.__name__, parts)  # type: ignore[operator]
+    make: Any = typing_extensions.TypedDict
+    made = make(annotation.__name__, parts)
+    if hasattr(annotation, "__pydantic_config__"):
+        made.__pydantic_config__ = annotation.__pydantic_config__
+    return made
