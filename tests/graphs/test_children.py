@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from nottwice.errors import ChildFailed, StoreError
 from nottwice.graphs.children import child_run_id
 from nottwice.model.call import MAX_ID_CHARACTERS, CallIdentity
 from nottwice.model.review import ReviewKind, Verb
-from nottwice.model.run import RunStatus, StepStatus
+from nottwice.model.run import RunStatus, StepStatus, WaitKind
 from nottwice.reviews.decide import decide
 from nottwice.store.interface import Commit
 from nottwice.store.memory import MemoryStore
@@ -613,3 +614,27 @@ def test_a_child_that_failed_before_is_no_receipt_when_it_cannot_even_be_claimed
         patch.setattr(MemoryStore, "commit", full)
         run(host, parent)
     assert run(host, parent).state == {"status": "completed", "result": "did child 7"}
+
+
+def test_a_child_that_another_worker_takes_as_soon_as_it_waits_is_no_failure(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A timer of milliseconds may be over before the process that released it looks again."""
+    child, root = graph("child"), graph("root")
+    child.node(name="rest")(lambda state: nt.sleep("5ms"))
+    root.node(name="spawn")(lambda state: {"child": nt.spawn(child).status})
+    with host.process() as other, host.process() as ledger:
+        holder_id, commit = other.store.holder().holder_id, ledger.store.commit
+
+        def commit_and_lose(one: Commit) -> None:
+            commit(one)
+            run = host.data.runs[one.workflow_id]
+            if one.run is not None and one.run.release and run.parent_id is not None:
+                taken = replace(run, status=RunStatus.RUNNING, epoch=2, holder_id=holder_id)
+                host.data.runs[one.workflow_id] = replace(taken, waits=())
+
+        monkeypatch.setattr(ledger.store, "commit", commit_and_lose)
+        outcome = root.run("r", store=ledger)
+    assert outcome.status == "waiting"
+    assert host.data.runs["r"].status is RunStatus.WAITING
+    assert [wait.kind for wait in host.data.runs["r"].waits] == [WaitKind.CHILD]

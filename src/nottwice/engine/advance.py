@@ -178,6 +178,9 @@ def _conducted(session: Session, plan: GraphCode) -> Doing[Advanced]:
         yield from _leave(session, error, failure)
         if isinstance(error, RunBlocked | RunWaits):
             left: RunRecord | None = yield _load(session.run_id)
+            if left is not None and left.epoch > session.run.epoch:
+                # Another process has taken it since it was released here.
+                return Advanced(RunStatus.RUNNING)
             if left is not None and _is_stopped(left):
                 return Advanced(left.status, left.waits)
         raise
